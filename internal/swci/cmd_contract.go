@@ -154,6 +154,7 @@ type statusJSON struct {
 	LayoutDigest  string        `json:"layout_digest" doc:"BLAKE3 of the model's layout, in hex"`
 	Waiting       string        `json:"waiting" doc:"why no round runs, empty when one does"`
 	WaitingSince  *string       `json:"waiting_since" doc:"RFC 3339, UTC"`
+	Stuck         bool          `json:"stuck" doc:"it waits for something that should not last; programs that train are no such thing, unless the node of one is dead"`
 	Leader        string        `json:"leader" doc:"SN that said this"`
 	Warnings      []string      `json:"warnings" doc:"for people"`
 	Training      []warningJSON `json:"training_warnings" doc:"what is probably wrong with the training of this run, which goes on without an error; among warnings too"`
@@ -241,7 +242,7 @@ func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
 		Rules: rulesToJSON(c.GetRules()), LostModel: lostToJSON(c.GetLostModel()), Skips: skipsToJSON(c.GetSkips()),
 		AdoptedRound: adoptedToJSON(c.GetAdoptedRound()), Halt: haltToJSON(c.GetHalt()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
 		Hidden:  st.GetHidden(),
-		Waiting: st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Leader: st.GetLeader(),
+		Waiting: st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Stuck: isStuck(st), Leader: st.GetLeader(),
 		Warnings: append([]string{}, st.GetWarnings()...), Training: warningsToJSON(st.GetTrainingWarnings()), Rounds: []roundJSON{}, Sessions: []sessionJSON{}, NoQuorum: noQuorumToJSON(st.GetNoQuorum()),
 	}
 	if r := c.GetCommitted(); r != nil {

@@ -364,6 +364,8 @@ export interface Status {
   waiting: string;
   /** RFC 3339, UTC */
   waiting_since: string | null;
+  /** it waits for something that should not last; programs that train are no such thing, unless the node of one is dead */
+  stuck: boolean;
   /** SN that said this */
   leader: string;
   /** for people */
@@ -541,6 +543,8 @@ export interface Explain {
   round: number;
   /** the reason in one line, empty while a round runs */
   waiting: string;
+  /** the reason is something that should not last; programs that train are no such thing, unless the node of one is dead */
+  stuck: boolean;
   /** line by line, for people */
   explanation: string[];
   /** what is probably wrong with the training of this run; among explanation too */

@@ -20,9 +20,6 @@ export function nodeTone(n: Node, h: NodeHealth | undefined): { tone: Tone; word
   return { tone: "good", word: h ? "healthy" : n.state };
 }
 
-/** Whether a contract waits for something that should not last: programs that train are no such thing. */
-export const stuck = (waiting: string | undefined) => !!waiting && !waiting.includes("(still training)");
-
 /** A contract's phase. */
 export function phaseTone(phase: string, waits = false): Tone {
   switch (phase) {

@@ -53,7 +53,7 @@ func (c *training) rows() (out []row) {
 // title says which contract it is, and where it stands; on two lines of a narrow screen.
 func (c *training) title(st *Status) []row {
 	phase := map[string]tone{"training": busy, "finalising": busy, "enrolling": busy, "paused": warn, "completed": good}[st.Phase]
-	if stuck(st) {
+	if st.Stuck {
 		phase = warn
 	}
 	round := row{{"round ", soft}, {"none yet", plain}}
@@ -77,15 +77,10 @@ func (c *training) title(st *Status) []row {
 	return []row{fitting(c.width, append([]row{name}, words...)...)}
 }
 
-// stuck reports whether a contract waits for something that should not last: programs that train are no such thing.
-func stuck(st *Status) bool {
-	return st.Waiting != "" && !strings.Contains(st.Waiting, "(still training)")
-}
-
 // waits says what the contract waits for, and what to do about it.
 func (c *training) waits(st *Status) (rows []row) {
 	t := soft
-	if stuck(st) {
+	if st.Stuck {
 		t = warn
 	}
 	switch e := c.known.explain; {
@@ -114,7 +109,7 @@ func (c *training) waits(st *Status) (rows []row) {
 	}
 	if e := c.known.explain; e != nil {
 		for _, line := range e.Lines {
-			if todo, ok := strings.CutPrefix(line, "to do: "); ok && stuck(st) {
+			if todo, ok := strings.CutPrefix(line, "to do: "); ok && st.Stuck {
 				rows = append(rows, folded("to do  ", todo, plain, c.width, 2)...)
 			}
 		}
@@ -190,7 +185,7 @@ func (c *training) left(p Session, st *Status) (left time.Duration, ok bool) {
 	}
 	from, known := instant(began)
 	took := c.known.since.Sub(from)
-	if !known || took <= 0 || c.stale || p.State != "open" || !p.Live || stuck(st) || st.Halt != nil || p.Done == 0 || p.Total <= p.Done {
+	if !known || took <= 0 || c.stale || p.State != "open" || !p.Live || st.Stuck || st.Halt != nil || p.Done == 0 || p.Total <= p.Done {
 		return 0, false
 	}
 	return time.Duration(float64(took) * float64(p.Total-p.Done) / float64(p.Done)), true

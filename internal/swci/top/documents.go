@@ -91,6 +91,7 @@ type Status struct {
 	Method    string    `json:"method"`
 	MinPeers  int       `json:"min_peers"`
 	Waiting   string    `json:"waiting"`
+	Stuck     bool      `json:"stuck"`
 	Halt      *Halt     `json:"halt"`
 	Skips     *Skips    `json:"skips"`
 	Committed *Round    `json:"committed"`

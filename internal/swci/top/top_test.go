@@ -321,6 +321,19 @@ func TestOneDocumentIsNotTheSwarm(t *testing.T) {
 	}
 }
 
+// TestToDoOfADeadPeer: while others train, a dead peer's remedy is shown too; words that stand in a sentence decide nothing.
+func TestToDoOfADeadPeer(t *testing.T) {
+	for stuck, line := range map[string]string{"true": "to do  start sl-2 again", "false": ""} {
+		docs := recorded(t, "training")
+		docs["contract/"+contract] = json.RawMessage(strings.Replace(string(docs["contract/"+contract]), `"stuck": false`, `"stuck": `+stuck, 1))
+		docs["explain/"+contract] = json.RawMessage(`{"explanation":["a","to do: start sl-2 again"]}`)
+		s, _ := shownAt(t, docs, stages["training"].at, 80, 24)
+		if got := ansi.Strip(s.draw()); !strings.Contains(got, "(still training)") || strings.Contains(got, "start sl-2 again") != (line != "") || !strings.Contains(got, line) {
+			t.Errorf("stuck: %s\n%s", stuck, got)
+		}
+	}
+}
+
 // TestOldDocuments: while the swarm answers, the screen says of which documents it shows what was known before.
 func TestOldDocuments(t *testing.T) {
 	docs := recorded(t, "training")

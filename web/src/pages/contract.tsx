@@ -8,7 +8,7 @@ import { path } from "../route";
 import { historyOr } from "../remembered";
 import { contributions, Contributions, Rounds, took } from "../rounds";
 import { useDoc } from "../store";
-import { phaseTone, stuck } from "../words";
+import { phaseTone } from "../words";
 
 export function ContractPage({ name }: { name: string }) {
   const status = useDoc(`contract/${name}`);
@@ -30,7 +30,7 @@ export function ContractPage({ name }: { name: string }) {
         {(s) => (
           <>
             <Quorum of={s.no_quorum} />
-            <Section title={s.over ? "How it ended" : stuck(s.waiting) ? "What it waits for" : "Where it is"}>
+            <Section title={s.over ? "How it ended" : s.stuck ? "What it waits for" : "Where it is"}>
               <Shown doc={explain} what="an explanation">
                 {(e) => <Explanation of={e} status={s} />}
               </Shown>
@@ -98,7 +98,7 @@ export function ContractHead({ name, status: s, here }: { name: string; status: 
       <h1>{name}</h1>
       {s && (
         <p class="lead">
-          <State tone={phaseTone(s.phase, stuck(s.waiting))}>{s.phase}</State>
+          <State tone={phaseTone(s.phase, s.stuck)}>{s.phase}</State>
           {s.committed ? (
             <>
               {" "}
@@ -148,7 +148,7 @@ function Explanation({ of, status }: { of: Explain; status: Status }) {
   const said = of.explanation.filter((l) => !l.startsWith("to do: "));
   const warned = new Set(of.training_warnings.map((w) => w.text));
   return (
-    <div class={`explain ${stuck(status.waiting) ? "warn" : ""}`}>
+    <div class={`explain ${status.stuck ? "warn" : ""}`}>
       <ul>
         {said.filter((l) => !warned.has(l) && !advice(l)).map((l) => (
           <li key={l}>{l}</li>
@@ -266,7 +266,7 @@ function Epochs({ of: x }: { of: Session }) {
 
 /** How long a program still needs, at its pace so far. */
 function left(x: Session, s: Status, began: number, now: number) {
-  if (x.state !== "open" || !x.live || stuck(s.waiting) || s.halt || !x.total_epochs || !x.epochs_done || Number.isNaN(began) || now <= began) return <span class="soft">–</span>;
+  if (x.state !== "open" || !x.live || s.stuck || s.halt || !x.total_epochs || !x.epochs_done || Number.isNaN(began) || now <= began) return <span class="soft">–</span>;
   const share = x.epochs_done / x.total_epochs;
   return <span title={`at its pace since round 1: ${percent(share)} took ${rough(now - began)}`}>{share >= 1 ? "–" : `about ${rough(((now - began) * (1 - share)) / share)}`}</span>;
 }

@@ -6,7 +6,7 @@ import { SwarmMap } from "../map";
 import { Digest, Empty, Facts, Problem, Quorum, Section, Shown, State, Table, Time, useFirst, Words } from "../parts";
 import { path } from "../route";
 import { useDoc } from "../store";
-import { marks, nodeTone, phaseTone, roles, stuck } from "../words";
+import { marks, nodeTone, phaseTone, roles } from "../words";
 
 export function SwarmPage() {
   const swarm = useDoc("swarm");
@@ -174,7 +174,7 @@ function ContractLine({ of: c }: { of: Contract }) {
   const todo = explain?.explanation.filter((line) => line.startsWith("to do: ")).map((line) => line.slice(7)) ?? [];
   return (
     <li>
-      <State tone={phaseTone(c.phase, stuck(explain?.waiting))}>{c.phase}</State>
+      <State tone={phaseTone(c.phase, explain?.stuck)}>{c.phase}</State>
       <div>
         <a href={path("contract", c.name)}>{c.name}</a>, round {count(c.round)}: {waits ? explain.waiting : explain ? `${many(c.open_sessions, "program")} train` : "…"}
         {todo.map((t) => (
