@@ -21,3 +21,21 @@ func waitsForTraining(waiting string) bool {
 	names, begins := strings.CutPrefix(names, "waiting for ")
 	return found && begins && !strings.ContainsAny(names, ":;()")
 }
+
+// leftOf is how long a session's program still needs, in seconds, at the pace of the rounds that the leader remembers; nil: that is not known. It is
+// by the clocks of SNs alone, and nothing that was before those rounds counts: a leader that is new remembers few of a long training.
+func leftOf(x *swarmv1.Session, st *swarmv1.GetContractStatusResponse) *float64 {
+	p, recent := x.GetProgress(), st.GetRecent()
+	done, total := float64(p.GetEpochsDone()), float64(p.GetTotalEpochs())
+	waits := st.GetWaiting() != "" && !waitsForTraining(st.GetWaiting())
+	if waits || x.GetState() != "open" || !x.GetLive() || st.GetContract().GetHalt() != nil || done == 0 || total <= done || len(recent) < 2 {
+		return nil
+	}
+	first, last := recent[0], recent[len(recent)-1]
+	took, rounds := float64(last.GetPlannedUnixMs()-first.GetPlannedUnixMs())/1000, float64(last.GetRound())-float64(first.GetRound())
+	if took <= 0 || rounds <= 0 {
+		return nil
+	}
+	left := took / rounds * float64(last.GetRound()) * (total - done) / done
+	return &left
+}

@@ -49,3 +49,44 @@ func TestStuckContract(t *testing.T) {
 		}
 	}
 }
+
+// TestTimeLeft: it is by the pace of the rounds that the leader remembers, however few of a long training, and there is none where that says nothing.
+func TestTimeLeft(t *testing.T) {
+	rounds := func(first, last uint64, seconds int64) []*swarmv1.CommittedRound {
+		return []*swarmv1.CommittedRound{{Round: first, PlannedUnixMs: 1_000_000}, {Round: last, PlannedUnixMs: 1_000_000 + 1000*seconds}}
+	}
+	const training = "waiting for sl-0 (still training) since 12:00:00; lost: sl-1"
+	for name, c := range map[string]struct {
+		done, total uint32
+		recent      []*swarmv1.CommittedRound
+		change      func(st *swarmv1.GetContractStatusResponse)
+		want        float64 // 0: not known
+	}{
+		"since round 1":              {10, 40, rounds(1, 101, 100), nil, 303},
+		"a leader since ten seconds": {500, 1000, rounds(4991, 5000, 9), nil, 5000}, // 10 rounds an epoch, a second each
+		"a dead peer beside it":      {10, 40, rounds(1, 101, 100), func(st *swarmv1.GetContractStatusResponse) { st.Waiting = training }, 303},
+		"it waits":                   {10, 40, rounds(1, 101, 100), func(st *swarmv1.GetContractStatusResponse) { st.Waiting = "waiting for 1 more peer" }, 0},
+		"paused":                     {10, 40, rounds(1, 101, 100), func(st *swarmv1.GetContractStatusResponse) { st.Contract.Halt = &swarmv1.Halt{} }, 0},
+		"its node is dead":           {10, 40, rounds(1, 101, 100), func(st *swarmv1.GetContractStatusResponse) { st.Contract.Sessions[0].Live = false }, 0},
+		"one round":                  {10, 40, rounds(1, 101, 100)[:1], nil, 0},
+		"no round":                   {10, 40, nil, nil, 0},
+		"clocks that went back":      {10, 40, rounds(1, 101, -5), nil, 0},
+		"one round twice":            {10, 40, rounds(7, 7, 5), nil, 0},
+		"no epoch yet":               {0, 40, rounds(1, 101, 100), nil, 0},
+		"of how many is not known":   {10, 0, rounds(1, 101, 100), nil, 0},
+		"it is through":              {40, 40, rounds(1, 101, 100), nil, 0},
+	} {
+		st := &swarmv1.GetContractStatusResponse{Recent: c.recent, Contract: &swarmv1.ContractView{Sessions: []*swarmv1.Session{
+			{Node: "sl-0", State: "open", Live: true, Progress: &swarmv1.Progress{EpochsDone: c.done, TotalEpochs: c.total}},
+		}}}
+		if c.change != nil {
+			c.change(st)
+		}
+		switch got := statusToJSON(st).Sessions[0].LeftSeconds; {
+		case got == nil && c.want != 0:
+			t.Errorf("%s: nothing is said, want %v s", name, c.want)
+		case got != nil && *got != c.want:
+			t.Errorf("%s: %v s are left, want %v", name, *got, c.want)
+		}
+	}
+}

@@ -124,6 +124,18 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("contract: how long peers still train, and that it is stuck, is what swarmctl says of it", async () => {
+    const docs = recorded("training");
+    const status = docs[`contract/${contract}`];
+    await on(docs, { stage: "training", hash: `contract/${contract}` }, async (page, server) => {
+      await page.getByRole("heading", { name: "Where it is" }).waitFor();
+      assert.match((await rows(page, "Peers"))[0], /9 of 60 about 15 s /);
+      server.set(`contract/${contract}`, { ...status, stuck: true, sessions: status.sessions.map((x) => ({ ...x, left_seconds: null })) });
+      await page.getByRole("heading", { name: "What it waits for" }).waitFor(); // whatever the sentence is
+      assert.match((await rows(page, "Peers"))[0], /9 of 60 – /);
+    });
+  });
+
   test("the address leads to the key, which tabs tell each other, and nobody else has it", async () => {
     const server = await serve(recorded("trouble"), { at: moment.trouble });
     const context = await browser.newContext();

@@ -9,6 +9,9 @@ import (
 // tall is the height from which a screen has all lines of an explanation.
 const tall = 36
 
+// maxLeft is the longest time left that means anything.
+const maxLeft = 10 * 365 * 24 * time.Hour
+
 // training draws the contract that is shown.
 type training struct {
 	contract      string // its name
@@ -149,7 +152,7 @@ func (c *training) progress(st *Status) row {
 		if p.Total > 0 {
 			share, known = share+float64(p.Done)/float64(p.Total), known+1
 		}
-		if l, ok := c.left(p, st); ok {
+		if l, ok := c.left(p); ok {
 			left = max(left, l)
 		}
 	}
@@ -174,21 +177,12 @@ func (c *training) progress(st *Status) row {
 	return fitting(c.width, words...)
 }
 
-// left is how long a program still needs, at its pace so far.
-func (c *training) left(p Session, st *Status) (left time.Duration, ok bool) {
-	var began *string
-	if len(st.Rounds) > 0 {
-		began = st.Rounds[0].Planned
-	}
-	if h := c.known.history; h != nil && h.Run == st.Run && len(h.Rounds) > 0 {
-		began = h.Rounds[0].Planned
-	}
-	from, known := instant(began)
-	took := c.known.since.Sub(from)
-	if !known || took <= 0 || c.stale || p.State != "open" || !p.Live || st.Stuck || st.Halt != nil || p.Done == 0 || p.Total <= p.Done {
+// left is how long a program still needs.
+func (c *training) left(p Session) (left time.Duration, ok bool) {
+	if p.Left == nil || c.stale || *p.Left < 0 || *p.Left > maxLeft.Seconds() {
 		return 0, false
 	}
-	return time.Duration(float64(took) * float64(p.Total-p.Done) / float64(p.Done)), true
+	return time.Duration(*p.Left * float64(time.Second)), true
 }
 
 // rounds are the curves, the last round, and what failed last.
@@ -332,7 +326,7 @@ func (c *training) peers(st *Status) []row {
 		if p.Total > 0 {
 			epochs = fmt.Sprintf("%d/%d", p.Done, p.Total)
 		}
-		if l, ok := c.left(*p, st); ok {
+		if l, ok := c.left(*p); ok {
 			left = rough(l)
 		}
 		sent, received := c.bytes(p.Node)

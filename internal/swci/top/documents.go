@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // What follows is what the screen takes of the documents that the dashboard has too; the names of their keys are those of swarmctl's JSON.
@@ -95,7 +94,6 @@ type Status struct {
 	Halt      *Halt     `json:"halt"`
 	Skips     *Skips    `json:"skips"`
 	Committed *Round    `json:"committed"`
-	Rounds    []Round   `json:"rounds"`
 	Sessions  []Session `json:"sessions"`
 	NoQuorum  *NoQuorum `json:"no_quorum"`
 }
@@ -117,7 +115,6 @@ type Skips struct {
 type Round struct {
 	Round     uint64  `json:"round"`
 	Final     bool    `json:"final"`
-	Planned   *string `json:"planned"`
 	Committed *string `json:"committed"`
 }
 
@@ -132,6 +129,7 @@ type Session struct {
 	Metric    *float64 `json:"metric"`
 	Done      uint64   `json:"epochs_done"`
 	Total     uint64   `json:"total_epochs"`
+	Left      *float64 `json:"left_seconds"`
 	Weight    uint64   `json:"weight"`
 	Isolation string   `json:"isolation"`
 	End       string   `json:"end_reason"`
@@ -158,7 +156,6 @@ type History struct {
 // HistoryRound is a committed round, as nodes have reported it.
 type HistoryRound struct {
 	Round     uint64        `json:"round"`
-	Planned   *string       `json:"planned"`
 	Durations Phases        `json:"durations_ms"`
 	Sent      *uint64       `json:"bytes_sent"`
 	Failed    []Failed      `json:"failed"`
@@ -197,7 +194,6 @@ type known struct {
 	health    *Health
 	contracts *Contracts
 	status    *Status
-	since     time.Time // when that was so
 	explain   *Explain
 	history   *History
 }

@@ -203,7 +203,7 @@ func helpRows() (rows []row) {
 		{"● ! × ○", "well; not healthy or not known; dead or banned; left"},
 		{"HEARD", "when a raft leader last heard of the node"},
 		{"LINKS", "connections that stand, of those that the node needs"},
-		{"TIME LEFT", "by the program's pace since the first round"},
+		{"TIME LEFT", "at the pace of the last rounds"},
 		{"SENT, RECV", "by the peer in the last round that tells it"},
 		{"", ""},
 		{"", "Loss, metric, times and bytes are reported by nodes, and no proof."},

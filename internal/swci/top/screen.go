@@ -178,9 +178,6 @@ func (s *screen) took(a answer) {
 		of.err, of.remedy = a.err, a.remedy
 		s.known.drop(a.name)
 	}
-	if strings.HasPrefix(a.name, "contract/") {
-		s.known.since = s.cfg.Now()
-	}
 	if st := s.known.status; st != nil && run > 0 && st.Run > run {
 		s.reset = run
 	}

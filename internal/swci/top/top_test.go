@@ -167,7 +167,7 @@ func TestSilence(t *testing.T) {
 	s, now := shownAt(t, recorded(t, "training"), stages["training"].at, 80, 24)
 	left := s.draw()
 	*now = now.Add(5 * time.Second)
-	if got := s.draw(); strings.Contains(got, "live") || !strings.Contains(got, "no answer for 8 s") || !strings.Contains(left, "about 20 s left") || !strings.Contains(got, "about 20 s left") {
+	if got := s.draw(); strings.Contains(got, "live") || !strings.Contains(got, "no answer for 8 s") || !strings.Contains(left, "about 15 s left") || !strings.Contains(got, "about 15 s left") {
 		t.Errorf("without an answer:\n%s", got)
 	}
 	s.Update(answer{name: "swarm", value: json.RawMessage(`{}`), sn: "sn-1"})

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Chart, hues, type Series } from "../chart";
 import type { Explain, History, Rules, Session, Status } from "../documents.gen";
 import { count, many, measure, percent, rough, sentence, span } from "../format";
-import { Awaited, Bar, Digest, Empty, Facts, Problem, Quorum, Section, Shown, Source, State, Table, Time, useFirst, useNow, Words } from "../parts";
+import { Awaited, Bar, Digest, Empty, Facts, Problem, Quorum, Section, Shown, Source, State, Table, Time, useFirst, Words } from "../parts";
 import { path } from "../route";
 import { historyOr } from "../remembered";
 import { contributions, Contributions, Rounds, took } from "../rounds";
@@ -180,8 +180,6 @@ function peersOf(s: Status | undefined, h: History | undefined): string[] {
 }
 
 function Peers({ of: s, history, hue }: { of: Status; history: History | undefined; hue: (node: string) => number | undefined }) {
-  const now = useNow();
-  const began = Date.parse(history?.rounds[0]?.planned ?? s.rounds[0]?.planned ?? "");
   const gave = useMemo(() => new Map(history ? contributions(history).map((c) => [c.node, c]) : []), [history]);
   const [shown, more] = useFirst(s.sessions);
   if (s.sessions.length === 0) {
@@ -227,7 +225,7 @@ function Peers({ of: s, history, hue }: { of: Status; history: History | undefin
             <td>
               <Epochs of={x} />
             </td>
-            <td class="n">{left(x, s, began, now)}</td>
+            <td class="n">{left(x)}</td>
             <td class="n">{measure(x.loss)}</td>
             <td class="n">{measure(x.metric)}</td>
             <td class="n">{count(x.weight)}</td>
@@ -264,11 +262,10 @@ function Epochs({ of: x }: { of: Session }) {
   );
 }
 
-/** How long a program still needs, at its pace so far. */
-function left(x: Session, s: Status, began: number, now: number) {
-  if (x.state !== "open" || !x.live || s.stuck || s.halt || !x.total_epochs || !x.epochs_done || Number.isNaN(began) || now <= began) return <span class="soft">–</span>;
-  const share = x.epochs_done / x.total_epochs;
-  return <span title={`at its pace since round 1: ${percent(share)} took ${rough(now - began)}`}>{share >= 1 ? "–" : `about ${rough(((now - began) * (1 - share)) / share)}`}</span>;
+/** How long a program still needs. */
+function left(x: Session) {
+  if (x.left_seconds == null) return <span class="soft">–</span>;
+  return <span title="at the pace of the rounds that the leader remembers">about {rough(x.left_seconds * 1000)}</span>;
 }
 
 /** Of a history that has not all rounds a share is said, not a number. */
