@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -56,6 +57,9 @@ func (c *training) rows() (out []row) {
 // title says which contract it is, and where it stands; on two lines of a narrow screen.
 func (c *training) title(st *Status) []row {
 	phase := map[string]tone{"training": busy, "finalising": busy, "enrolling": busy, "paused": warn, "completed": good}[st.Phase]
+	if st.Over {
+		_, phase = ended(st)
+	}
 	if st.Stuck {
 		phase = warn
 	}
@@ -78,6 +82,17 @@ func (c *training) title(st *Status) []row {
 		return []row{name, fitting(c.width, words...)}
 	}
 	return []row{fitting(c.width, append([]row{name}, words...)...)}
+}
+
+// ended says how a training that is over has ended.
+func ended(st *Status) (said string, t tone) {
+	switch {
+	case st.Halt != nil && st.Halt.Ends:
+		return "training is over: an operator has ended it", soft
+	case !slices.ContainsFunc(st.Sessions, func(p Session) bool { return p.End == "finished" }):
+		return "training is over, and no program has finished it", warn
+	}
+	return "training is over", good
 }
 
 // waits says what the contract waits for, and what to do about it.
@@ -106,7 +121,8 @@ func (c *training) waits(st *Status) (rows []row) {
 	case st.Waiting != "":
 		rows = folded("now    ", st.Waiting, t, c.width, 2)
 	case st.Over:
-		rows = []row{{{"now    ", soft}, {"training is over", good}}}
+		said, t := ended(st)
+		rows = []row{{{"now    ", soft}, {said, t}}}
 	default:
 		rows = []row{{{"now    ", soft}, {"a round runs", busy}}}
 	}
@@ -143,38 +159,55 @@ func (c *training) warnings(e *Explain) (rows []row) {
 func (c *training) progress(st *Status) row {
 	var share, known float64
 	var left time.Duration
-	done, of := uint64(0), uint64(0)
-	for _, p := range st.Sessions {
-		if p.State == "ended" || !p.Live {
+	var first *Session // the peer that is furthest
+	for i := range st.Sessions {
+		p := &st.Sessions[i]
+		if p != c.session(p.Node) || !st.Over && (p.State == "ended" || !p.Live) {
 			continue
 		}
-		done, of = max(done, p.Done), max(of, p.Total)
-		if p.Total > 0 {
-			share, known = share+float64(p.Done)/float64(p.Total), known+1
+		if first == nil || p.ahead(first) {
+			first = p
 		}
-		if l, ok := c.left(p); ok {
+		if p.Total > 0 {
+			share, known = share+min(p.share(), 1), known+1
+		}
+		if l, ok := c.left(*p); ok {
 			left = max(left, l)
 		}
 	}
 	label := word{"epochs ", soft}
-	if st.Over {
-		share, known = 1, 1
+	if first == nil || first.Done == 0 && known == 0 {
+		return row{label, {"none yet", plain}}
 	}
-	if known == 0 {
-		if done == 0 {
-			return row{label, {"none yet", plain}}
-		}
-		return row{label, {fmt.Sprintf("%d done, of how many is not known", done), plain}}
+	reached := fmt.Sprintf("%d of %d", first.Done, first.Total)
+	if first.Total == 0 {
+		reached = fmt.Sprintf("%d done, of how many is not known", first.Done)
 	}
-	share = min(share/known, 1)
-	words := []row{{label, {bar(share, max(8, min(c.width-48, 50))), busy}}, only(strong, fmt.Sprintf("%.0f %%", 100*share))}
-	if of > 0 {
-		words = append(words, only(plain, fmt.Sprintf("%d of %d", done, of)))
+	if st.Over || known == 0 {
+		return row{label, {reached, plain}}
 	}
+	share /= known
+	words := []row{{label, {bar(share, max(8, min(c.width-48, 50))), busy}}, only(strong, fmt.Sprintf("%.0f %%", 100*share)), only(plain, reached)}
 	if left > 0 {
 		words = append(words, only(plain, "about "+rough(left)+" left"))
 	}
 	return fitting(c.width, words...)
+}
+
+// share is how much of its training a program has done; 0: that is not known.
+func (p *Session) share() float64 {
+	if p.Total == 0 {
+		return 0
+	}
+	return float64(p.Done) / float64(p.Total)
+}
+
+// ahead reports whether a program is further than another.
+func (p *Session) ahead(other *Session) bool {
+	if p.share() != other.share() {
+		return p.share() > other.share()
+	}
+	return p.Done > other.Done
 }
 
 // left is how long a program still needs.

@@ -3,6 +3,7 @@ package top
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -330,6 +331,46 @@ func TestToDoOfADeadPeer(t *testing.T) {
 		s, _ := shownAt(t, docs, stages["training"].at, 80, 24)
 		if got := ansi.Strip(s.draw()); !strings.Contains(got, "(still training)") || strings.Contains(got, "start sl-2 again") != (line != "") || !strings.Contains(got, line) {
 			t.Errorf("stuck: %s\n%s", stuck, got)
+		}
+	}
+}
+
+// TestHowFar: of the peer that is furthest its own epochs are shown, and of a training that is over what was done, and how it ended.
+func TestHowFar(t *testing.T) {
+	const peer = `{"node":"%s","live":true,"state":"%s","end_reason":"%s","epochs_done":%d,"total_epochs":%d}`
+	one := func(node, state, end string, done, of int) string {
+		return fmt.Sprintf(peer, node, state, end, done, of)
+	}
+	for name, c := range map[string]struct {
+		facts, sessions string
+		has, lacks      []string
+	}{
+		"totals differ":              {`"phase":"training"`, one("a", "open", "", 9, 10) + "," + one("b", "open", "", 10, 100), []string{" 50 % ", "9 of 10"}, []string{"of 100"}},
+		"one knows no total":         {`"phase":"training"`, one("a", "open", "", 3, 0) + "," + one("b", "open", "", 1, 4), []string{" 25 % ", "1 of 4"}, nil},
+		"none knows it":              {`"phase":"training"`, one("a", "open", "", 3, 0), []string{"3 done, of how many is not known"}, []string{"%"}},
+		"nothing done":               {`"phase":"training"`, one("a", "open", "", 0, 0), []string{"none yet"}, []string{"%"}},
+		"ended by an operator":       {`"phase":"completed","over":true,"halt":{"ends":true}`, one("a", "ended", "finished", 17, 60) + "," + one("b", "ended", "lost", 20, 60), []string{"epochs 20 of 60\n", "an operator has ended it"}, []string{"%", "█"}},
+		"all have failed":            {`"phase":"completed","over":true`, one("a", "ended", "failed: exit code 1", 17, 60), []string{"epochs 17 of 60\n", "no program has finished it"}, []string{"%", "█"}},
+		"finished":                   {`"phase":"completed","over":true`, one("a", "ended", "finished", 60, 60), []string{"epochs 60 of 60\n", "training is over\n"}, []string{"%", "█"}},
+		"an earlier session of it":   {`"phase":"training"`, one("a", "ended", "lost", 50, 60) + "," + one("a", "open", "", 6, 60), []string{" 10 % ", "6 of 60"}, []string{"50 of"}},
+		"what was done before it is": {`"phase":"completed","over":true`, one("a", "ended", "lost", 50, 60) + "," + one("a", "ended", "finished", 60, 60), []string{"60 of 60"}, nil},
+	} {
+		docs := recorded(t, "waiting")
+		docs["contract/"+contract] = json.RawMessage(`{"name":"` + contract + `","run":1,` + c.facts + `,"sessions":[` + c.sessions + `]}`)
+		delete(docs, "explain/"+contract)
+		delete(docs, "history/"+contract)
+		s, _ := shownAt(t, docs, stages["waiting"].at, 80, 24)
+		_, got, _ := strings.Cut(ansi.Strip(s.draw()), "now    ")
+		got, _, _ = strings.Cut(got, "PEER")
+		for _, want := range c.has {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no %q in\n%s", name, want, got)
+			}
+		}
+		for _, not := range c.lacks {
+			if strings.Contains(got, not) {
+				t.Errorf("%s: %q in\n%s", name, not, got)
+			}
 		}
 	}
 }
