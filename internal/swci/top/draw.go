@@ -79,7 +79,11 @@ func (s *screen) standing(now time.Time) row {
 	since := rough(now.Sub(s.contact.since))
 	switch {
 	case !s.paused.IsZero():
-		return only(warn, "PAUSED for "+rough(now.Sub(s.paused)))
+		said := "PAUSED for " + rough(now.Sub(s.paused))
+		if s.refused {
+			said += ": p goes on, then tab"
+		}
+		return only(warn, said)
 	case s.contact.lost != "":
 		return only(bad, "STALE for "+since)
 	case now.Sub(s.heard) > silence:

@@ -63,6 +63,7 @@ type screen struct {
 	heard    time.Time         // when the swarm answered last
 	offset   int               // first line that is shown
 	paused   time.Time
+	refused  bool // another contract was wanted while it is paused
 	help     bool
 	reset    uint64 // run that the contract had when it was reset while it was shown; 0: it was not
 }
@@ -266,7 +267,7 @@ func (s *screen) pause() tea.Cmd {
 		s.paused = s.cfg.Now()
 		return nil
 	}
-	s.paused, s.heard = time.Time{}, s.cfg.Now()
+	s.paused, s.heard, s.refused = time.Time{}, s.cfg.Now(), false
 	return tea.Batch(s.questions()...)
 }
 
@@ -280,7 +281,12 @@ func (s *screen) turn(by int) tea.Cmd {
 	if i < 0 && by < 0 {
 		i = 0
 	}
-	if next := all[(i+by+len(all))%len(all)].Name; next != s.contract {
+	next := all[(i+by+len(all))%len(all)].Name
+	if next != s.contract && !s.paused.IsZero() {
+		s.refused = true // nothing is known of it, and nothing is asked
+		return nil
+	}
+	if next != s.contract {
 		s.show(next)
 	}
 	return tea.Batch(s.questions()...)

@@ -259,6 +259,27 @@ func TestPause(t *testing.T) {
 	}
 }
 
+// TestTabWhilePaused: what is shown stays, as nothing is asked about another contract, and the screen says what to do.
+func TestTabWhilePaused(t *testing.T) {
+	docs := recorded(t, "training")
+	docs["contracts"] = json.RawMessage(`{"contracts":[{"name":"` + contract + `","phase":"training","open_sessions":2},{"name":"z"}]}`)
+	s, _ := shownAt(t, docs, stages["training"].at, 80, 24)
+	for _, key := range []string{"tab", "left"} {
+		press(t, s, "p", key)
+		if got := ansi.Strip(s.draw()); s.contract != contract || !strings.Contains(got, "contract "+contract) || !strings.Contains(got, "10/60") || !strings.Contains(got, "PAUSED for 0 s: p goes on, then tab") {
+			t.Errorf("%s while it is paused:\n%s", key, got)
+		}
+		press(t, s, "p")
+		if got := ansi.Strip(s.draw()); strings.Contains(got, "then tab") || strings.Contains(got, "PAUSED") {
+			t.Errorf("it goes on:\n%s", got)
+		}
+	}
+	press(t, s, "tab")
+	if s.contract != "z" {
+		t.Errorf("%s is shown", s.contract)
+	}
+}
+
 // TestQuestions: each document every two seconds, not again before there is an answer, and no more at a time than four.
 func TestQuestions(t *testing.T) {
 	s, now := shownAt(t, recorded(t, "training"), stages["training"].at, 80, 24)
