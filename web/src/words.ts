@@ -15,7 +15,7 @@ export function nodeTone(n: Node, h: NodeHealth | undefined): { tone: Tone; word
   if (n.banned || n.state === "banned") return { tone: "bad", word: "banned" };
   if (n.state === "left") return { tone: "off", word: "left" };
   if (n.state === "dead" || n.state === "no answer") return { tone: "bad", word: n.state };
-  if (n.state === "unknown") return { tone: "warn", word: "unknown" };
+  if (n.state !== "alive") return { tone: "warn", word: n.state }; // "unknown", or a state that a newer SN tells
   if (h && !h.healthy && !h.left_reason) return { tone: "warn", word: "unhealthy" };
   return { tone: "good", word: h ? "healthy" : n.state };
 }

@@ -16,6 +16,13 @@ test("format", async () => {
   assert.equal(names(["a", "b", "c"], 2), "a, b and 1 more");
 });
 
+test("words: of a node's states alive alone is good, also beside one that this release does not know", async () => {
+  const { nodeTone } = await source("words.ts");
+  const tones = Object.fromEntries(["alive", "left", "dead", "no answer", "banned", "unknown", "isolated"].map((state) => [state, nodeTone({ state }, { healthy: true })]));
+  assert.deepEqual(Object.values(tones).map((t) => t.tone), ["good", "off", "bad", "bad", "bad", "warn", "warn"]);
+  assert.deepEqual([tones.alive.word, tones.isolated.word], ["healthy", "isolated"]);
+});
+
 test("layout: every node is on the map, apart from the others, at every width", async () => {
   const { layout } = await source("layout.ts");
   for (const n of [0, 1, 2, 3, 7, 26, 100]) {

@@ -73,8 +73,8 @@ func (s *screen) state(n Node) (string, tone) {
 		return "left", soft
 	case n.State == "dead" || n.State == "no answer":
 		return n.State, bad
-	case n.State == "unknown":
-		return "unknown", warn
+	case n.State != "alive": // "unknown", or a state that a newer SN tells
+		return n.State, warn
 	case ok && !h.Healthy && h.LeftReason == "":
 		return "unhealthy", warn
 	case ok:

@@ -356,6 +356,18 @@ func TestToDoOfADeadPeer(t *testing.T) {
 	}
 }
 
+// TestStatesOfNodes: of all states that an SN may tell, also one that this release does not know, alive alone is good.
+func TestStatesOfNodes(t *testing.T) {
+	docs := recorded(t, "training")
+	for state, want := range map[string]string{"alive": "● healthy", "left": "○ left", "dead": "× dead", "no answer": "× no answer", "banned": "× banned", "unknown": "! unknown", "isolated": "! isolated"} {
+		docs["nodes"] = json.RawMessage(`{"nodes":[{"name":"sl-0","role":"sl","state":"` + state + `"}]}`)
+		s, _ := shownAt(t, docs, stages["training"].at, 80, 24)
+		if got := ansi.Strip(s.draw()); !strings.Contains(got, want) || strings.Contains(got, "all are well") != (state == "alive" || state == "left") {
+			t.Errorf("%s:\n%s", state, got)
+		}
+	}
+}
+
 // TestHowFar: of the peer that is furthest its own epochs are shown, and of a training that is over what was done, and how it ended.
 func TestHowFar(t *testing.T) {
 	const peer = `{"node":"%s","live":true,"state":"%s","end_reason":"%s","epochs_done":%d,"total_epochs":%d}`
