@@ -43,7 +43,7 @@ func (c *training) rows() (out []row) {
 	}
 	out = append(out, c.title(st)...)
 	if c.reset > 0 {
-		out = append(out, folded("reset  ", fmt.Sprintf("it was reset while you looked: this is run %d, that was run %d", st.Run, c.reset), warn, c.width, 2)...)
+		out = append(out, folded("reset  ", fmt.Sprintf("it began anew while you looked: this is run %d, that was run %d", st.Run, c.reset), warn, c.width, 2)...)
 	}
 	if q := st.NoQuorum; q != nil && c.known.nodes == nil {
 		out = append(out, folded("no quorum: ", q.Message, bad, c.width, 2)...)

@@ -65,7 +65,8 @@ type screen struct {
 	paused   time.Time
 	refused  bool // another contract was wanted while it is paused
 	help     bool
-	reset    uint64 // run that the contract had when it was reset while it was shown; 0: it was not
+	run      uint64 // of the contract that is shown; 0: not known yet
+	reset    uint64 // run that the contract had when it was reset, or deleted and made anew, while it was shown; 0: it was not
 }
 
 func newScreen(cfg Config, ask func(string) answer) *screen {
@@ -165,10 +166,6 @@ func (s *screen) took(a answer) {
 		delete(s.asked, a.name) // of a contract that was shown before
 		return
 	}
-	run := uint64(0)
-	if s.known.status != nil {
-		run = s.known.status.Run
-	}
 	switch {
 	case a.value != nil:
 		of.err, of.remedy = "", ""
@@ -179,8 +176,11 @@ func (s *screen) took(a answer) {
 		of.err, of.remedy = a.err, a.remedy
 		s.known.drop(a.name)
 	}
-	if st := s.known.status; st != nil && run > 0 && st.Run > run {
-		s.reset = run
+	if st := s.known.status; st != nil && st.Run != s.run {
+		if s.run > 0 && st.Run > s.run {
+			s.reset = s.run
+		}
+		s.run = st.Run
 	}
 	s.choose()
 }
@@ -217,7 +217,7 @@ func (s *screen) choose() {
 
 // show shows another contract.
 func (s *screen) show(contract string) {
-	s.contract, s.reset, s.offset = contract, 0, 0
+	s.contract, s.run, s.reset, s.offset = contract, 0, 0, 0
 	s.known.drop("")
 	for name, a := range s.asked {
 		if !strings.Contains(name, "/") {

@@ -461,6 +461,17 @@ func TestContractThatIsReset(t *testing.T) {
 	if got := ansi.Strip(s.draw()); !strings.Contains(got, "it can't be shown: there is no contract") || !strings.Contains(got, "to do  swarmctl list contracts") || strings.Contains(got, "run 2") {
 		t.Errorf("deleted:\n%s", got)
 	}
+	s.Update(answer{name: "contract/" + contract, sn: "sn-1", value: json.RawMessage(`{"name":"` + contract + `","run":3,"phase":"uninitialised","sessions":[]}`)})
+	if got := ansi.Strip(s.draw()); !strings.Contains(got, "this is run 3, that was run 2") {
+		t.Errorf("made anew:\n%s", got)
+	}
+	s.show("other")
+	s.questions()
+	s.Update(answer{name: "contract/other", sn: "sn-1", value: json.RawMessage(`{"name":"other","run":7}`)})
+	if got := ansi.Strip(s.draw()); !strings.Contains(got, "run 7") || strings.Contains(got, "began anew") {
+		t.Errorf("another one:\n%s", got)
+	}
+	s.show(contract)
 	s.Update(answer{name: "contract/other", sn: "sn-1", value: json.RawMessage(`{"name":"other","run":9}`)})
 	if s.known.status != nil {
 		t.Error("an answer about a contract that is not shown is shown")
