@@ -39,9 +39,6 @@ func (s *Server) handler() http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 		h.Set("Cache-Control", "no-store")
-		if s.cfg.Certificate != nil {
-			h.Set("Strict-Transport-Security", "max-age=86400")
-		}
 		browser, page := s.whoAsks(r)
 		if page {
 			isKnown(r.Context())
