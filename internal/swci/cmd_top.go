@@ -2,17 +2,13 @@ package swci
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
-	"slices"
 	"sync/atomic"
 
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/top"
 	"github.com/swarmd/swarmd/internal/terminal"
-	"github.com/swarmd/swarmd/internal/text"
 )
 
 func topCommands() []*Command {
@@ -70,16 +66,8 @@ func topShows(ctx context.Context, docs *documents, contract string) error {
 	if contract == "" {
 		return nil
 	}
-	value, err = docs.Get(ctx, "contracts")
-	if value == nil {
+	if value, err = docs.Get(ctx, "contract/"+contract); value == nil { // who may see it may perhaps not list all
 		return err
-	}
-	var known contractsJSON
-	if err := json.Unmarshal(value, &known); err != nil {
-		return fmt.Errorf("read the contracts: %w", err)
-	}
-	if !slices.ContainsFunc(known.Contracts, func(c contractJSON) bool { return c.Name == contract }) {
-		return exit.New(exit.NotFound, "swarmctl list contracts shows what there is", "contract %q does not exist", text.Line(contract))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -18,7 +19,12 @@ import (
 // topOn runs `swarmctl top` with a terminal of a kind, or without one where it is empty.
 func topOn(t *testing.T, in io.Reader, out io.Writer, term string, words ...string) error {
 	t.Helper()
-	api := answering(t, &fakeAPI{})
+	return topOf(t, &fakeAPI{}, in, out, term, words...)
+}
+
+func topOf(t *testing.T, swarm fake, in io.Reader, out io.Writer, term string, words ...string) error {
+	t.Helper()
+	api := answering(t, swarm)
 	env := swci.Env{
 		Stdin: in, Stdout: out, Stderr: io.Discard, Now: time.Now, IsTerminal: func(w io.Writer) bool { return terminal.Is(w) },
 		Getenv: func(k string) string {
@@ -45,7 +51,7 @@ func TestTopBadInput(t *testing.T) {
 		{strings.NewReader(""), tty, "xterm", "", exit.Usage, "needs a terminal"},
 		{tty, tty, "dumb", "", exit.Usage, "can't show a screen"},
 		{tty, tty, "xterm", "-o json", exit.Usage, "no JSON"},
-		{tty, tty, "xterm", "other", exit.NotFound, `contract "other" does not exist`},
+		{tty, tty, "xterm", "other", exit.NotFound, `no contract "other"`},
 		{tty, tty, "xterm", "c d", exit.Usage, "one word too many"},
 	} {
 		err := topOn(t, bad.in, bad.out, bad.term, strings.Fields(bad.words)...)
@@ -55,18 +61,28 @@ func TestTopBadInput(t *testing.T) {
 	}
 }
 
-// TestTopShowsAContract: it shows the documents of the swarm until q is pressed.
+// secretive is a swarm that lists its contracts to nobody.
+type secretive struct{ fakeAPI }
+
+func (*secretive) ListContracts(context.Context) (*swarmv1.ListContractsResponse, error) {
+	return nil, exit.New(exit.Denied, "ask who writes the policy", "no rule lets you list contracts")
+}
+
+// TestTopShowsAContract: it shows the documents of the swarm until q is pressed, also the contract that is named where it may not list all.
 func TestTopShowsAContract(t *testing.T) {
-	user, tty := terminaltest.Open(t)
-	seen, ended := terminaltest.Watch(user), make(chan error, 1)
-	go func() { ended <- topOn(t, tty, tty, "xterm-256color", "c") }()
-	seen.Await(t, "leader", 1)
-	seen.Await(t, "contract", 1)
-	seen.Await(t, "NODE", 1)
-	if _, err := user.WriteString("q"); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
+	for _, swarm := range []fake{&fakeAPI{}, &secretive{}} {
+		user, tty := terminaltest.Open(t)
+		seen, ended := terminaltest.Watch(user), make(chan error, 1)
+		go func() { ended <- topOf(t, swarm, tty, tty, "xterm-256color", "c") }()
+		seen.Await(t, "leader", 1)
+		seen.Await(t, "minPeers", 1)
+		seen.Await(t, "container, no network", 1)
+		seen.Await(t, "NODE", 1)
+		if _, err := user.WriteString("q"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }
