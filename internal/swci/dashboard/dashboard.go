@@ -93,7 +93,7 @@ var built embed.FS
 
 // Bounds of what browsers may take.
 const (
-	maxConnections = 64
+	maxConnections = 256
 	maxStreams     = 16
 	maxHeader      = 16 << 10
 	maxBody        = 8 << 10

@@ -414,7 +414,7 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 	address, c := <-invited, browser(t)
 	base, _, _ := strings.Cut(address, "/?")
 	crowd := func() {
-		for range 70 {
+		for range 270 {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 			if err != nil {
 				t.Fatal(err)
@@ -436,6 +436,52 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 	crowd()
 	s.set(func() { s.value = `{"a":2}` })
 	until(t, events, "doc", `{"a":2}`)
+}
+
+// TestWhoHasTheAddressStays: what proves the address, or has the cookie, is no stranger from its first request on: its connection is there for the
+// files of the page, however many strangers come.
+func TestWhoHasTheAddressStays(t *testing.T) {
+	invited := serve(t, &swarm{}, false)
+	address := <-invited
+	base, token, _ := strings.Cut(address, "/?")
+	host := strings.TrimPrefix(base, "http://")
+	ask := func(conn net.Conn, path, cookie string) *http.Response {
+		t.Helper()
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nCookie: "+cookie+"\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	dial := func() net.Conn {
+		t.Helper()
+		conn, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	first, second := dial(), dial()
+	cookie, _, _ := strings.Cut(ask(first, "/?"+token, "").Header.Get("Set-Cookie"), ";")
+	if res := ask(second, "/app.js", cookie); res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status)
+	}
+	for range 270 {
+		dial()
+	}
+	for _, conn := range []net.Conn{first, second} {
+		if res := ask(conn, "/app.js", cookie); res.StatusCode != http.StatusOK {
+			t.Errorf("beside strangers: %s", res.Status)
+		}
+	}
 }
 
 // TestActs: only with --actions, only of the page itself, and what comes of it is said.

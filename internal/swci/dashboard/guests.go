@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -8,8 +9,9 @@ import (
 	"sync"
 )
 
-// guests is a listener that bounds connections. Where there are too many, the oldest goes on which nobody that was let in has asked for something:
-// who has no address can't keep those out that have one.
+// guests is a listener that bounds connections. Where there are too many, the oldest of those goes by which least is proven: idle connections and
+// slow requests of whoever has no address keep nobody out that has one. It is no defence against a flood: a new connection of a browser has as
+// long as it takes others to make as many new ones as there may be, until its request is read.
 type guests struct {
 	net.Listener
 	max int
@@ -22,8 +24,17 @@ type guests struct {
 type guest struct {
 	net.Conn
 	of    *guests
-	known bool // somebody asked who was let in; guarded by the listener's mu
+	proof proof // the most that a request by it has proven; guarded by the listener's mu
 }
+
+// proof is what a request proves of who sends it.
+type proof int
+
+const (
+	nothing proof = iota
+	cookie        // a browser that was let in, or another server of this machine, which is sent the cookie too
+	secret        // a page, by its key, or who has the address
+)
 
 // Accept implements net.Listener.
 func (g *guests) Accept() (net.Conn, error) {
@@ -44,16 +55,17 @@ func (g *guests) Accept() (net.Conn, error) {
 	}
 }
 
-// add takes a connection in, and returns one that has to go for that: itself where all others are of those who were let in.
+// add takes a connection in, and returns one that has to go for that: itself where all others are of pages.
 func (g *guests) add(one *guest) (out *guest) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.all) == g.max {
-		i := slices.IndexFunc(g.all, func(x *guest) bool { return !x.known })
-		if i < 0 {
+		least := slices.MinFunc(g.all, func(a, b *guest) int { return cmp.Compare(a.proof, b.proof) }) // the first of several
+		if least.proof == secret {
 			return one
 		}
-		out = g.all[i]
+		out = least
+		i := slices.Index(g.all, least)
 		g.all = slices.Delete(g.all, i, i+1)
 	}
 	g.all = append(g.all, one)
@@ -80,11 +92,11 @@ func withGuest(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, guestKey{}, c)
 }
 
-// isKnown notes that somebody who was let in asks by this connection.
-func isKnown(ctx context.Context) {
+// proves notes what a request proves of the connection that it came by.
+func proves(ctx context.Context, what proof) {
 	if c, ok := ctx.Value(guestKey{}).(*guest); ok {
 		c.of.mu.Lock()
-		c.known = true
+		c.proof = max(c.proof, what)
 		c.of.mu.Unlock()
 	}
 }

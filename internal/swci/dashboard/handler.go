@@ -40,8 +40,11 @@ func (s *Server) handler() http.Handler {
 		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 		h.Set("Cache-Control", "no-store")
 		browser, page := s.whoAsks(r)
-		if page {
-			isKnown(r.Context())
+		switch {
+		case page:
+			proves(r.Context(), secret)
+		case browser:
+			proves(r.Context(), cookie)
 		}
 		switch {
 		case !s.isHost(r.Host):
@@ -97,11 +100,12 @@ func (s *Server) whoAsks(r *http.Request) (browser, page bool) {
 
 // enter lets a browser in that has a token, once. The page finds its key behind the #, which browsers send to nobody.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
-	cookie, key, used := s.doors.enter(r.URL.Query().Get("token"))
+	entered, key, used := s.doors.enter(r.URL.Query().Get("token"))
 	inside, _ := s.whoAsks(r)
 	switch {
-	case cookie != "":
-		http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.cfg.Certificate != nil})
+	case entered != "":
+		proves(r.Context(), secret)
+		http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: entered, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.cfg.Certificate != nil})
 		http.Redirect(w, r, "/#key="+key, http.StatusSeeOther)
 	case inside:
 		http.Redirect(w, r, "/", http.StatusSeeOther)
