@@ -1,7 +1,7 @@
 // The one place that talks to swarmctl: documents come over one stream, and pages read them from here.
 import { useEffect, useReducer } from "preact/hooks";
 import { readEvents } from "./events";
-import { headers, keyed, onKey } from "./key";
+import { headers, keyed, onKey, refuse } from "./key";
 import type { Act, Acted, Document, DocumentValues, History, Link } from "./documents.gen";
 
 export type Doc<T> = Omit<Document, "value"> & { value?: T };
@@ -94,8 +94,10 @@ class Store {
     this.heard = Date.now();
     let why: { error: string; remedy: string } | undefined;
     let came = false;
+    const sent = headers();
     try {
-      const answer = await fetch(`/api/stream?watch=${names.map(encodeName).join(",")}&points=600`, { headers: headers(), signal: stop.signal });
+      const answer = await fetch(`/api/stream?watch=${names.map(encodeName).join(",")}&points=600`, { headers: sent, signal: stop.signal });
+      if (answer.status === 401) refuse(sent);
       if (!answer.ok || !answer.body) why = await refusal(answer);
       else {
         await readEvents(answer.body, (event, data) => {

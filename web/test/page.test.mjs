@@ -166,6 +166,41 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     }
   });
 
+  test("a key that is no good takes no other's place, in no tab, and a new one reaches all tabs", async () => {
+    const server = await serve(recorded("trouble"), { at: moment.trouble });
+    const context = await browser.newContext();
+    const live = (page) => page.waitForSelector(".live.live");
+    const has = (page) => page.evaluate(() => sessionStorage.getItem("key"));
+    try {
+      const first = await context.newPage();
+      await first.goto(`${server.url}?token=T`);
+      await live(first);
+      const completed = await context.newPage(); // the browser completes an earlier address, or another site opens it
+      await completed.goto(`${server.url}#key=OLDKEY`);
+      await live(completed);
+      assert.deepEqual([await has(first), await has(completed)], [key, key]);
+      server.drop();
+      await live(first);
+      assert.equal(await first.getByText("was not let in").count(), 0);
+
+      server.rekey("NEXTKEY");
+      const restored = await context.newPage(); // with an old key in its storage, which it may tell others
+      await restored.addInitScript(() => sessionStorage.getItem("key") || sessionStorage.setItem("key", "OLDKEY"));
+      await restored.goto(server.url);
+      await restored.getByText("This page was not let in.").waitFor();
+      const next = await context.newPage();
+      await next.goto(`${server.url}?token=T`);
+      server.drop();
+      for (const page of [first, completed, restored, next]) {
+        await live(page);
+        assert.equal(await has(page), "NEXTKEY");
+      }
+    } finally {
+      await context.close();
+      await server.close();
+    }
+  });
+
   test("a page that nobody sees has no stream, and one that is shown again has", async () => {
     await on(recorded("trouble"), {}, async (page, server) => {
       await page.waitForSelector(".live.live");

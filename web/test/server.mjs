@@ -14,6 +14,7 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
   const streams = new Set();
   const acts = [];
   let refused = 0; // a status instead of answers
+  let good = key;
   let answer = { said: "approved on swop-1" };
   const doc = (name) => {
     const value = docs[name];
@@ -30,12 +31,16 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
       response.writeHead(refused, { "Content-Type": "application/json" }).end(JSON.stringify(refused === 401 ? { error: "this browser was not let in", remedy: "open the address that swarmctl dashboard printed last" } : {}));
       return;
     }
-    if (url.pathname.startsWith("/api/") && request.headers["x-swarm-page"] !== key) {
+    if (url.pathname.startsWith("/api/") && request.headers["x-swarm-page"] !== good) {
       response.writeHead(401, { "Content-Type": "application/json" }).end(JSON.stringify({ error: "this page was not let in", remedy: "open the address that swarmctl dashboard printed last" }));
       return;
     }
+    if (url.pathname === "/api/key") {
+      response.writeHead(204).end();
+      return;
+    }
     if (url.searchParams.has("token")) {
-      response.writeHead(303, { Location: `/#key=${key}` }).end();
+      response.writeHead(303, { Location: `/#key=${good}` }).end();
       return;
     }
     if (url.pathname === "/api/stream") {
@@ -95,6 +100,8 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
     link: (link) => streams.forEach((s) => send(s.response, "link", link)),
     drop: () => streams.forEach((s) => s.response.destroy()),
     refuse: (status) => (refused = status),
+    /** Has another key, as the browser has another cookie after a new address. */
+    rekey: (key) => (good = key),
     answer: (said) => (answer = said),
     async close() {
       if (!server.listening) return;

