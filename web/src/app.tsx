@@ -130,7 +130,7 @@ function Contact() {
       {old && (
         <Problem
           tone={state === "stale" ? "warn" : "bad"}
-          error={`This page is stale: what it shows is what was known ${new Date(since).toISOString().slice(11, 19)} UTC. ${sentence(problem)}`}
+          error={`This page is stale: what it shows is what was known at ${new Date(since).toISOString().slice(11, 19)} UTC. ${sentence(problem)}`}
           remedy={remedy}
         />
       )}

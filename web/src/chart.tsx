@@ -1,5 +1,5 @@
 // Curves over rounds or epochs, by uPlot: values on hover and by arrow keys, names at the curves' ends.
-import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { count } from "./format";
@@ -48,9 +48,9 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
   const now = useRef({ data, series, format, ticks });
   now.current = { data, series, format, ticks };
 
-  useEffect(() => {
+  useLayoutEffect(() => { // at once: a page that is printed does not wait
     if (!box.current || !has) return;
-    const u = new uPlot(options(box.current, now, log, { setAt, setNear, setZoomed }), now.current.data, box.current);
+    const u = new uPlot(options(box.current, now, { log, unit }, { setAt, setNear, setZoomed }), now.current.data, box.current);
     plot.current = u;
     u.root.querySelector("canvas")?.setAttribute("aria-hidden", "true");
     const watcher = new ResizeObserver(([entry]) => entry && u.setSize({ width: Math.max(200, Math.floor(entry.contentRect.width)), height }));
@@ -157,16 +157,17 @@ function Readout({ series, rounds, at, near, format, unit }: { series: Series[];
   );
 }
 
-/** Changes with the colours of the system. */
+const dark = matchMedia("screen and (prefers-color-scheme: dark)");
+
+/** Changes with the colours of the system; paper is light. */
 function useScheme(): boolean {
-  const query = matchMedia("(prefers-color-scheme: dark)");
-  const [dark, set] = useState(query.matches);
+  const [is, set] = useState(dark.matches);
   useEffect(() => {
-    const changed = () => set(query.matches);
-    query.addEventListener("change", changed);
-    return () => query.removeEventListener("change", changed);
+    const changed = () => set(dark.matches);
+    dark.addEventListener("change", changed);
+    return () => dark.removeEventListener("change", changed);
   }, []);
-  return dark;
+  return is;
 }
 
 interface Told {
@@ -180,23 +181,23 @@ const named = (s: Series) => !!s.main || s.hue !== undefined;
 
 const font = "11px system-ui, sans-serif";
 
-function options(box: HTMLElement, now: { current: { series: Series[]; format: (x: number) => string; ticks: ((x: number) => string) | undefined; data: uPlot.AlignedData } }, log: boolean, told: Told): uPlot.Options {
+function options(box: HTMLElement, now: { current: { series: Series[]; format: (x: number) => string; ticks: ((x: number) => string) | undefined; data: uPlot.AlignedData } }, { log, unit }: { log: boolean; unit: string }, told: Told): uPlot.Options {
   const style = getComputedStyle(box);
   const color = (name: string) => style.getPropertyValue(name).trim();
   const { series } = now.current;
   const stroke = (s: Series) => (s.main ? color("--ink") : s.hue === undefined ? color("--faint") : color(`--hue${s.hue}`));
-  const axis = { stroke: color("--soft"), font, grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
-  const widest = Math.max(...series.filter(named).map((s) => measured(s.name)));
+  const axis = { stroke: color("--soft"), font, grid: { stroke: color("--line"), width: 1, filter: withValues }, ticks: { show: false } };
+  const gutter = series.length > 1 ? Math.min(110, Math.max(...series.filter(named).map((s) => measured(s.name))) + 22) : 8;
   return {
     width: Math.max(200, box.clientWidth),
     height,
-    padding: [8, Math.min(110, widest + 22), 0, 0],
+    padding: [8, gutter, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 }, focus: { prox: 30 }, drag: { x: true, y: false, setScale: true } },
     focus: { alpha: 1 },
     scales: { x: { time: false }, y: log ? { distr: 3 } : { range: (_u, min, max) => padded(min, max) } },
     axes: [
-      { ...axis, grid: { show: false }, size: 34, gap: 4, space: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000], values: (_u, all) => all.map((v) => count(v)) },
+      { ...axis, grid: { show: false }, size: 20, gap: 4, space: 44, label: unit, labelSize: 18, labelGap: 0, labelFont: font, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000], values: (_u, all) => all.map((v) => count(v)) },
       { ...axis, size: 52, gap: 6, space: 34, values: (_u, all) => all.map((v) => (v == null ? "" : (now.current.ticks?.(v) ?? tick(v, all)))) },
     ],
     series: [
@@ -214,10 +215,13 @@ function options(box: HTMLElement, now: { current: { series: Series[]; format: (
       setCursor: [(u) => told.setAt(u.cursor.idx ?? null)],
       setSeries: [(u, i) => told.setNear(i == null ? null : ((u.series[i]?.label as string) ?? null))],
       setSelect: [(u) => u.select.width > 0 && told.setZoomed(true)],
-      draw: [(u) => ends(u, now.current.series, stroke, color("--ink"))],
+      draw: [(u) => series.length > 1 && ends(u, now.current.series, stroke, color("--ink"))],
     },
   };
 }
+
+/** On a log scale only lines that have a number beside them. */
+const withValues: uPlot.Axis.Filter = (u, splits, i, space, incr) => (u.axes[i]!.filter as uPlot.Axis.Filter)(u, splits, i, space, incr);
 
 const pen = document.createElement("canvas").getContext("2d");
 

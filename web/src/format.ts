@@ -75,4 +75,4 @@ export const percent = (share: number) => `${(100 * share).toFixed(share >= 0.09
 export const who = (id: string) => id.replace(/^spiffe:\/\//, "");
 
 /** A line as a sentence. */
-export const sentence = (text: string) => text && `${text[0]!.toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
+export const sentence = (text: string) => text && `${text.startsWith("swarmctl ") ? "s" : text[0]!.toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;

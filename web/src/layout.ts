@@ -12,6 +12,8 @@ export interface Place {
 export interface Layout {
   width: number;
   height: number;
+  /** around which nodes stand */
+  middle: { x: number; y: number };
   places: Place[];
   /** how names are written: beside the node, along the ray on which it stands, or not at all */
   names: "beside" | "rays" | "none";
@@ -27,15 +29,15 @@ export function layout(nodes: Node[], width: number): Layout {
   const names = nodes.length <= (narrow ? 9 : 26) ? "beside" : narrow ? "none" : "rays";
   const height = names === "beside" ? Math.round(Math.max(300, Math.min(width * 0.5, narrow ? 340 : 300 + 8 * outer.length))) : Math.min(width, 720);
   const margin = names === "beside" ? { x: narrow ? 70 : 120, y: 48 } : names === "rays" ? { x: 110, y: 110 } : { x: 16, y: 16 };
-  const rx = names === "beside" ? Math.min(width / 2 - margin.x, height * 0.86) : Math.min(width, height) / 2 - margin.x;
+  const rx = names === "beside" ? Math.min(width / 2 - margin.x, height * 1.15) : Math.min(width, height) / 2 - margin.x;
   const ry = height / 2 - margin.y;
   const share = names === "beside" ? 0.46 : 0.42;
-  return {
-    width,
-    height,
-    names,
-    places: [...ring(outer, width / 2, height / 2, rx, ry, inner.length > 0 ? 0.5 : 0), ...ring(inner, width / 2, height / 2, inner.length > 1 ? rx * share : 0, inner.length > 1 ? ry * share : 0)],
-  };
+  const places = [...ring(outer, width / 2, height / 2, rx, ry, inner.length > 0 ? 0.5 : 0), ...ring(inner, width / 2, height / 2, inner.length > 1 ? rx * share : 0, inner.length > 1 ? ry * share : 0)];
+  const middle = { x: width / 2, y: height / 2 };
+  if (names !== "beside" || places.length === 0) return { width, height, middle, names, places };
+  const top = Math.min(...places.map((p) => p.y)) - 60; // room for a name of two lines
+  const bottom = Math.max(...places.map((p) => p.y)) + margin.y;
+  return { width, height: Math.round(bottom - top), middle: { ...middle, y: middle.y - top }, names, places: places.map((p) => ({ ...p, y: p.y - top })) };
 }
 
 /** Nodes on an ellipse, from the top on, or a share of a step behind it: between those of another one. */

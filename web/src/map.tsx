@@ -20,6 +20,7 @@ export function useWidth<E extends HTMLElement>(first = 0) {
 
 export function SwarmMap({ nodes, health }: { nodes: Node[]; health: Health | undefined }) {
   const [ref, width] = useWidth<HTMLDivElement>();
+  const several = (role: string) => nodes.filter((n) => n.role === role && n.live).length > 1;
   return (
     <figure class="map" ref={ref}>
       {width > 0 && <Drawing of={layout(nodes, width)} health={health} />}
@@ -27,7 +28,9 @@ export function SwarmMap({ nodes, health }: { nodes: Node[]; health: Health | un
         <Key name="SN" shape="sn" />
         {nodes.some((n) => n.role === "sl") && <Key name="SL" shape="sl" />}
         {nodes.some((n) => n.role === "swop") && <Key name="SWOP" shape="swop" />}
-        <Line name="connected" class="link models" />
+        {several("sn") && <Line name="SN to leader" class="link raft" />}
+        {nodes.some((n) => n.role !== "sn") && <Line name="node to leader" class="link control" />}
+        {several("sl") && <Line name="SL to SL: models" class="link models" />}
         {!!health?.pairs.some((p) => p.state === "none") && <Line name="no connection" class="link none" />}
         {!!health?.pairs.some((p) => p.state === "one way") && <Line name="only one way" class="link way" />}
         {!!health?.pairs.some((p) => p.state === "refused") && <Line name="refused" class="link refused" />}
@@ -81,11 +84,11 @@ function Drawing({ of, health }: { of: Layout; health: Health | undefined }) {
   const summary = `Map of ${of.places.length} nodes`;
   return (
     <svg class="swarm" width={of.width} height={of.height} viewBox={`0 0 ${of.width} ${of.height}`} role="group" aria-label={summary}>
-      <path class={of.places.length > 40 ? "link models many" : "link models"} d={lines(well.models)} />
+      <path class={of.places.length > few ? "link models many" : "link models"} d={lines(well.models, of)} />
       <path class="link control" d={lines(well.control)} />
       <path class="link raft" d={lines(well.raft)} />
       {pairs.map((p) => (
-        <Trouble key={pairKey(p.a, p.b)} pair={p} a={places.get(p.a)!} b={places.get(p.b)!} />
+        <Trouble key={pairKey(p.a, p.b)} pair={p} a={places.get(p.a)!} b={places.get(p.b)!} of={of} />
       ))}
       {of.places.map((p) => (
         <Dot key={p.node.name} at={p} layout={of} r={p.node.role === "sn" ? r + 1 : r} health={byName.get(p.node.name)} />
@@ -117,13 +120,26 @@ function wellLinks(places: Place[], troubled: Set<string>) {
   return { raft, models, control };
 }
 
-const lines = (all: Line[]) => all.map(([a, b]) => `M${a.x.toFixed(1)} ${a.y.toFixed(1)}L${b.x.toFixed(1)} ${b.y.toFixed(1)}`).join("");
+const few = 40; // nodes whose connections can be told apart
+
+/** Draws lines; around the middle of a map of few nodes, which SNs have. */
+function lines(all: Line[], around?: Layout): string {
+  const xy = (x: number, y: number) => `${x.toFixed(1)} ${y.toFixed(1)}`;
+  return all
+    .map(([a, b]) => {
+      const from = `M${xy(a.x, a.y)}`;
+      if (!around || around.places.length > few) return `${from}L${xy(b.x, b.y)}`;
+      const out = (p: number, q: number, middle: number) => (p + q) / 2 + 0.55 * ((p + q) / 2 - middle);
+      return `${from}Q${xy(out(a.x, b.x, around.middle.x), out(a.y, b.y, around.middle.y))} ${xy(b.x, b.y)}`;
+    })
+    .join("");
+}
 
 const pairClass: Record<string, string> = { none: "none", "one way": "way", refused: "refused", "not known": "unknown" };
 
-function Trouble({ pair, a, b }: { pair: Pair; a: Place; b: Place }) {
+function Trouble({ pair, a, b, of }: { pair: Pair; a: Place; b: Place; of: Layout }) {
   return (
-    <path class={`link ${pairClass[pair.state] ?? "unknown"}`} d={lines([[a, b]])}>
+    <path class={`link ${pairClass[pair.state] ?? "unknown"}`} d={lines([[a, b]], a.node.role === b.node.role ? of : undefined)}>
       <title>{`${pair.a} and ${pair.b}: ${pair.detail || pair.state}`}</title>
     </path>
   );

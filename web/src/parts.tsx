@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useReducer, useState } from "preact/hooks";
 import { absolute, count, relative, rough, short } from "./format";
-import type { Doc } from "./store";
+import { useContact, type Doc } from "./store";
 import type { NoQuorum } from "./documents.gen";
 
 /** Something that pages share and that changes: listeners are told. */
@@ -145,6 +145,8 @@ export function Problem({ error, remedy, tone = "bad" }: { error: string; remedy
 
 /** What has been asked for and has not come. */
 export function Awaited({ what }: { what: string }) {
+  const { state } = useContact();
+  if (state !== "live" && state !== "connecting") return <p class="awaited">Nobody who answers can be asked for {what}.</p>;
   return (
     <p class="awaited" role="status">
       Asking the swarm for {what}…
@@ -240,6 +242,12 @@ export function Digest({ of, whole = false }: { of: string; whole?: boolean }) {
 export function Words({ text }: { text: string }) {
   const parts = text.split(/(swarmctl [^;]*?(?=$|;|, or |\. ))/);
   return <>{parts.map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part))}</>;
+}
+
+/** A SPIFFE ID or an address, which breaks at its slashes if it must. */
+export function Id({ of }: { of: string }) {
+  const parts = of.split(/(?<=[^/:]\/)/);
+  return <>{parts.map((part, i) => (i ? [<wbr key={i} />, part] : part))}</>;
 }
 
 /** A part of a whole, drawn. */

@@ -178,7 +178,7 @@ export function Contributions({ of, hue }: { of: Shares; hue: (node: string) => 
           <>
             <th>peer</th>
             <th class="wide">
-              share of the merged model, rounds {count(of.rounds[0]?.round ?? 0)} to {count(of.rounds[n - 1]?.round ?? 0)}
+              share in each round, {count(of.rounds[0]?.round ?? 0)} to {count(of.rounds[n - 1]?.round ?? 0)}
             </th>
             <th class="n">rounds</th>
             <th class="n">weight</th>

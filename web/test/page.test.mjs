@@ -307,7 +307,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
 
   test("approvals: read-only without --actions, signed with it", async () => {
     await on(withJob("trouble"), { hash: "tasks" }, async (page) => {
-      await page.getByText("swarmctl approve task train on swop-1", { exact: true }).waitFor();
+      await page.getByText("swarmctl approve task train on swop-1", { exact: true }).first().waitFor();
       assert.equal(await page.getByRole("button", { name: "Approve…" }).count(), 0);
     });
     const docs = withJob("trouble");
@@ -389,7 +389,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     await on(recorded("trouble"), { expect: /./ }, async (page, server) => {
       await page.waitForSelector(".live.live");
       server.link({ state: "stale", sn: "127.0.41.1:30304", since: moment.trouble, problem: "no SN answers", remedy: "start one of sn-1, sn-2, sn-3" });
-      await page.getByText("This page is stale: what it shows is what was known 01:36:28 UTC. No SN answers.").waitFor();
+      await page.getByText("This page is stale: what it shows is what was known at 01:36:28 UTC. No SN answers.").waitFor();
       await page.getByText("start one of sn-1, sn-2, sn-3").waitFor();
       server.link({ state: "live", sn: "127.0.41.2:30304", since: moment.trouble, problem: "", remedy: "" });
       await page.getByText("127.0.41.2:30304").first().waitFor();
@@ -406,7 +406,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     await on(recorded("trouble"), { expect: /./ }, async (page, server) => {
       await page.waitForSelector(".live.live");
       await server.close();
-      await page.getByText("Swarmctl dashboard does not answer.").waitFor({ timeout: 10_000 });
+      await page.getByText("swarmctl dashboard does not answer.").waitFor({ timeout: 10_000 });
       assert.equal((await rows(page, "Nodes")).length, 7); // what was known stays
       const again = await serve(recorded("done"), { at: moment.done, port: Number(new URL(server.url).port) });
       try {
@@ -487,6 +487,29 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByText("2026-11-28 01:35:46 UTC").first().waitFor();
       await page.emulateMedia({ media: "print" });
       assert.equal(await page.locator(".top").isVisible(), false);
+    });
+  });
+
+  test("on paper all is light, and as wide as the paper", async () => {
+    const docs = withJob("trouble");
+    await on(docs, { hash: `contract/${contract}`, dark: true, width: 718 }, async (page) => {
+      const darkest = () => page.locator(".plot canvas").first().evaluate((canvas) => {
+        const all = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        let least = 255;
+        for (let i = 0; i < all.length; i += 4) if (all[i + 3] === 255) least = Math.min(least, Math.max(all[i], all[i + 1], all[i + 2]));
+        return least;
+      });
+      await page.waitForSelector(".plot canvas");
+      assert.ok((await darkest()) > 60, "dark ink on a dark page");
+      await page.emulateMedia({ media: "print" });
+      await page.waitForFunction(() => getComputedStyle(document.body).backgroundColor === "rgb(255, 255, 255)");
+      assert.ok((await darkest()) < 60, "light ink on paper");
+      for (const [name, hash] of every) {
+        await page.goto(`${page.url().split("#")[0]}#/${hash}`);
+        await page.waitForTimeout(100);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(wide <= 0, `${name} is ${wide} px too wide`);
+      }
     });
   });
 });

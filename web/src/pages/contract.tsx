@@ -182,6 +182,7 @@ function peersOf(s: Status | undefined, h: History | undefined): string[] {
 function Peers({ of: s, history, hue }: { of: Status; history: History | undefined; hue: (node: string) => number | undefined }) {
   const gave = useMemo(() => new Map(history ? contributions(history).map((c) => [c.node, c]) : []), [history]);
   const [shown, more] = useFirst(s.sessions);
+  const notes = s.sessions.some((x) => note(x, s.sessions) !== "–");
   if (s.sessions.length === 0) {
     return (
       <Empty title="No program takes part yet.">
@@ -206,7 +207,7 @@ function Peers({ of: s, history, hue }: { of: Status; history: History | undefin
           <th class="n">weight</th>
           <th class="n">contributed to</th>
           <th>isolation</th>
-          <th>note</th>
+          {notes && <th>note</th>}
         </>
       }
     >
@@ -231,7 +232,7 @@ function Peers({ of: s, history, hue }: { of: Status; history: History | undefin
             <td class="n">{count(x.weight)}</td>
             <td class="n">{gave.has(x.node) && !earlier(x, s.sessions) ? contributed(gave.get(x.node)!.rounds, history!) : "–"}</td>
             <td>{x.isolation || "–"}</td>
-            <td>{note(x, s.sessions)}</td>
+            {notes && <td>{note(x, s.sessions)}</td>}
           </tr>
         );
       })}
@@ -319,7 +320,7 @@ function Curves({ of: h, peers, hue, known }: { of: History; peers: string[]; hu
       ...drawn.map((node) => ({ name: node, hue: hue(node), values: by.map((r) => r.get(node)?.[what] ?? null) })).filter((s) => s.values.some((v) => v != null)),
       { name: "merged model", main: true, values: h.rounds.map((r) => r[what]) }, // above the others
     ];
-    return { rounds, loss: of("loss"), metric: of("metric"), times: [{ name: "round", main: true, values: h.rounds.map(took) }] as Series[] };
+    return { rounds, loss: of("loss"), metric: of("metric"), times: [{ name: "took", main: true, values: h.rounds.map(took) }] as Series[] };
   }, [h, peers, peers.map(hue).join()]);
   if (h.rounds.length === 0) return <Empty title="The curves begin with the first round." />;
   const none = known ? "The programs have reported none. A callback that is given validation data measures the merged model." : "What programs have reported of past rounds is not known.";

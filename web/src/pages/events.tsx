@@ -2,7 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Event } from "../documents.gen";
 import { count, many } from "../format";
-import { Empty, Problem, Shown, Source, Table, Time } from "../parts";
+import { Empty, Id, Problem, Shown, Source, Table, Time } from "../parts";
 import { path } from "../route";
 import { useDoc } from "../store";
 
@@ -86,7 +86,7 @@ function List({ of, older }: { of: Event[]; older: number }) {
                 <About of={e} />
               </td>
               <td class="words">{e.text || "–"}</td>
-              <td class="words">{e.who || "the SNs"}</td>
+              <td class="words"><Id of={e.who || "the SNs"} /></td>
               <td class="n">{count(e.record)}</td>
             </tr>
           ))}

@@ -1,5 +1,5 @@
 // One job and its members.
-import { Digest, Empty, Facts, Section, Shown, State, Table, Time } from "../parts";
+import { Digest, Empty, Facts, Section, Shown, State, Table, Time, Words } from "../parts";
 import { path } from "../route";
 import { useDoc } from "../store";
 import { memberTone, verdictTone } from "../words";
@@ -54,7 +54,7 @@ export function JobPage({ name }: { name: string }) {
                           <State tone={memberTone(m.state, m.exit_code)}>{m.state}</State>
                         </td>
                         <td class="n">{m.exit_code ?? "–"}</td>
-                        <td class="words">{m.text || "–"}</td>
+                        <td class="words"><Words text={m.text || "–"} /></td>
                         <td>{m.cleaned ? "yes" : "not yet"}</td>
                         <td>
                           <Time at={m.changed} />

@@ -211,7 +211,7 @@ function Verified({ of: p, digest }: { of: Proof; digest: string }) {
             </td>
             <td class="n">{count(x.weight)}</td>
             <td class="n">{(100 * x.share).toFixed(1)} %</td>
-            <td>{x.spiffe_id}</td>
+            <td class="long">{x.spiffe_id}</td>
             <td>
               <Digest of={x.peer_id} />
             </td>

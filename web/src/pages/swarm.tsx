@@ -116,6 +116,9 @@ function Waits({ nodes, health, contracts, approvals }: { nodes: Nodes | undefin
           {word === "dead" && (
             <>
               , <Time at={n.live_since} words="since" />
+              <p class="soft">
+                <b>To do:</b> look at its log on {n.host}, and start {n.name} again
+              </p>
             </>
           )}
           {reason && word !== "dead" && (
@@ -179,7 +182,7 @@ function ContractLine({ of: c }: { of: Contract }) {
         <a href={path("contract", c.name)}>{c.name}</a>, round {count(c.round)}: {waits ? explain.waiting : explain ? `${many(c.open_sessions, "program")} train` : "…"}
         {todo.map((t) => (
           <p key={t} class="soft">
-            to do: <Words text={t} />
+            <b>To do:</b> <Words text={t} />
           </p>
         ))}
       </div>

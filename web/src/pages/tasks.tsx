@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { Approval } from "../documents.gen";
 import { count, many } from "../format";
-import { Digest, Empty, Problem, Section, Shown, State, Table, Time } from "../parts";
+import { Digest, Empty, Id, Problem, Section, Shown, State, Table, Time, Words } from "../parts";
 import { path } from "../route";
 import { act, useDoc } from "../store";
 import { verdictTone } from "../words";
@@ -73,7 +73,7 @@ export function TasksPage() {
                         <td class="n">{count(r.members)}</td>
                         <td class="n">{r.epoch}</td>
                         <td class="words">{r.verdict ? [r.end, r.reason].filter(Boolean).join(": ") : r.wants || "–"}</td>
-                        <td class="words">{r.by}</td>
+                        <td class="words"><Id of={r.by} /></td>
                         <td>
                           <Time at={r.created} />
                         </td>
@@ -128,8 +128,8 @@ export function TasksPage() {
                         </td>
                         <td class="n">{count(r.members)}</td>
                         <td class="words">{(r.verdict ? r.reason : r.wants) || "–"}</td>
-                        <td>{r.taskrunner || "–"}</td>
-                        <td class="words">{r.by}</td>
+                        <td class="long">{r.taskrunner || "–"}</td>
+                        <td class="words"><Id of={r.by} /></td>
                         <td>
                           <Time at={r.created} />
                         </td>
@@ -176,7 +176,7 @@ export function TasksPage() {
                   </td>
                   <td>{x.prereq || "–"}</td>
                   <td>{x.outcome || "–"}</td>
-                  <td class="words">{x.by || "–"}</td>
+                  <td class="words"><Id of={x.by || "–"} /></td>
                   <td>
                     <Time at={x.created} />
                   </td>
@@ -211,10 +211,10 @@ function Word({ of: a, may, own }: { of: Approval; may: boolean; own: string }) 
         <b>{a.host}</b> asks before it carries out task <b>{a.task}</b> ({a.task_type || "deleted"}), digest <Digest of={a.digest} />
       </p>
       <p class="soft">
-        asked for by {a.by}
+        asked for by <Id of={a.by} />
         {a.beside && `, beside ${a.beside}`}; waits <Time at={a.since} words="since" />, may begin {a.expires ? <Time at={a.expires} words="until" /> : "at any time"}
       </p>
-      {a.text && <p class="soft">{a.host} says: {a.text}</p>}
+      {a.text && <p class="soft">{a.host} says: <Words text={a.text} /></p>}
       {!may && (
         <p>
           Read it: <code>swarmctl get task body {a.task}</code>, then <code>swarmctl approve task {a.task} on {a.host}</code>. To decide on this page, start it with <code>--actions</code>.
