@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/internal/swci/dashboard"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/local"
 )
 
 // dashboardAddress is where a dashboard is served unless told otherwise.
@@ -65,6 +66,7 @@ func runDashboard(ctx context.Context, s *Session, args Args) error {
 	}
 	defer func() { _ = ln.Close() }() // Serve has closed it, if it came to that
 	cfg.Invite = func(address string) { fmt.Fprintf(s.Env.Stdout, "dashboard: %s\n", address) }
+	cfg.Ended = dashboard.Link{Problem: "swarmctl dashboard was ended", Remedy: "start it again, and open the address that it prints"}
 	s.say("each address lets one browser in, once; until Ctrl-C")
 	return serveDashboard(ctx, s, target, cfg, ln, judge)
 }
@@ -106,9 +108,9 @@ func openDocuments(ctx context.Context, s *Session, target Context, actions bool
 	return docs, func() { _ = source.Close(); disconnect() }, nil
 }
 
-// besideRun serves the dashboard of a swarm that `local run` has started, and tells its addresses, until stop. It is on the usual port, or
-// on a free one if that is taken.
-func besideRun(ctx context.Context, s *Session, sns []string, identity string, say func(string)) (stop func(), err error) {
+// besideRun serves the dashboard of a swarm that `local run` has founded, and tells its addresses, until stop; pages then say that it has
+// ended, and after. It is on the usual port, or on a free one if that is taken.
+func besideRun(ctx context.Context, s *Session, target Context, after string, say local.Say) (stop func(), err error) {
 	var config net.ListenConfig
 	ln, err := config.Listen(ctx, "tcp", dashboardAddress)
 	if err != nil {
@@ -122,13 +124,36 @@ func besideRun(ctx context.Context, s *Session, sns []string, identity string, s
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		cfg := dashboard.Config{Invite: func(address string) { say("dashboard: " + address + " lets one browser in, once") }}
-		if err := serveDashboard(ctx, &one, Context{SNs: sns, Identity: identity}, cfg, ln, audit.Options{Unsigned: true}); err != nil && ctx.Err() == nil {
-			say("WARNING: the dashboard has ended: " + err.Error())
+		cfg := dashboard.Config{
+			Invite: func(address string) { say.Address("dashboard: " + address + " lets one browser in, once") },
+			Ended:  dashboard.Link{Problem: "the training run has ended", Remedy: after},
+		}
+		judge, err := foundedNow(ctx, &one, target)
+		if err == nil {
+			err = serveDashboard(ctx, &one, target, cfg, ln, judge)
+		}
+		if err != nil && ctx.Err() == nil {
+			say.Log("WARNING: the dashboard has ended: " + err.Error())
 		}
 		_ = ln.Close() // it is closed, if it came to that
 	}()
 	return func() { cancel(); <-ended }, nil
+}
+
+// foundedNow is how the ledger of a swarm is judged that was founded a moment ago: by the CA certificates of the caller's own identity.
+func foundedNow(ctx context.Context, s *Session, target Context) (audit.Options, error) {
+	if s.Identify == nil {
+		return audit.Options{Unsigned: true}, nil
+	}
+	source, domains, err := s.Identify(ctx, target)
+	if err != nil {
+		return audit.Options{}, err
+	}
+	var judge audit.Options
+	for _, authorities := range authoritiesOf(source, domains) {
+		judge.Authorities = append(judge.Authorities, authorities...)
+	}
+	return judge, source.Close()
 }
 
 // pageHosts are what browsers may call a page that listens at an address, first what is printed: with a certificate it has to be valid for that.

@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/local"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -315,7 +316,7 @@ func TestDashboardBesideARun(t *testing.T) {
 	var stops []func()
 	for range 2 {
 		said := make(chan string, 2)
-		stop, err := swci.BesideRun(t.Context(), s, []string{"10.0.0.1:30304"}, "/run/agent.sock", func(line string) { said <- line })
+		stop, err := swci.BesideRun(t.Context(), s, swci.Context{SNs: []string{"10.0.0.1:30304"}, Identity: "/run/agent.sock"}, "see the report", local.Say{Address: func(line string) { said <- line }, Log: func(line string) { t.Error(line) }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -137,17 +138,9 @@ func getBundle(ctx context.Context, s *Session, args Args) error {
 	defer source.Close()
 	found := bundleJSON{TrustDomains: []bundleDomainJSON{}}
 	var text strings.Builder
-	for _, name := range domains.Names() {
-		td, err := spiffeid.TrustDomainFromString(name)
-		if err != nil {
-			continue
-		}
-		bundle, err := source.GetX509BundleForTrustDomain(td)
-		if err != nil {
-			continue
-		}
+	for name, authorities := range authoritiesOf(source, domains) {
 		domain := bundleDomainJSON{Name: name, Certificates: []string{}}
-		for _, cert := range bundle.X509Authorities() {
+		for _, cert := range authorities {
 			block := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}))
 			domain.Certificates = append(domain.Certificates, block)
 			text.WriteString(block)
@@ -172,6 +165,22 @@ func getBundle(ctx context.Context, s *Session, args Args) error {
 		return printJSON(s.Env.Stdout, found)
 	}
 	return nil
+}
+
+// authoritiesOf are the CA certificates that source has, by accepted trust domain; one of which it has none is left out.
+func authoritiesOf(source identity.Provider, domains identity.Domains) iter.Seq2[string, []*x509.Certificate] {
+	return func(yield func(string, []*x509.Certificate) bool) {
+		for _, name := range domains.Names() {
+			td, err := spiffeid.TrustDomainFromString(name)
+			if err != nil {
+				continue
+			}
+			bundle, err := source.GetX509BundleForTrustDomain(td)
+			if err == nil && !yield(name, bundle.X509Authorities()) {
+				return
+			}
+		}
+	}
 }
 
 // readBundles reads the CA certificates that the auditor trusts.

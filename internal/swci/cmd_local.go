@@ -159,8 +159,8 @@ func (s *Session) localHost() local.Host {
 		Connect: func(ctx context.Context, sns []string, identity string) (local.API, func(), error) {
 			return s.Connect(ctx, Context{SNs: sns, Identity: identity})
 		},
-		Dashboard: func(ctx context.Context, sns []string, identity string, say func(string)) (stop func(), err error) {
-			return besideRun(ctx, s, sns, identity, say)
+		Dashboard: func(ctx context.Context, sns []string, identity, after string, say local.Say) (stop func(), err error) {
+			return besideRun(ctx, s, Context{SNs: sns, Identity: identity}, after, say)
 		},
 	}
 }

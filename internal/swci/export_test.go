@@ -13,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/invitation"
 	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/swci/local"
 	"github.com/swarmd/swarmd/internal/swci/web"
 )
 
@@ -75,8 +76,8 @@ func WebRunner(ctx context.Context, s *Session, args ...string) (web.Runner, fun
 }
 
 // BesideRun serves the dashboard of a swarm that `local run` has started.
-func BesideRun(ctx context.Context, s *Session, sns []string, identity string, say func(string)) (stop func(), err error) {
-	return besideRun(ctx, s, sns, identity, say)
+func BesideRun(ctx context.Context, s *Session, target Context, after string, say local.Say) (stop func(), err error) {
+	return besideRun(ctx, s, target, after, say)
 }
 
 // ReadEvents is the dashboard's document of events, made anew whenever it is due, of a ledger that is read from an offset on.

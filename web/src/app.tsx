@@ -83,7 +83,7 @@ function Top({ page }: { page: string }) {
   const contact = useContact();
   const swarm = useDoc("swarm")?.value;
   const waiting = useDoc("approvals")?.value?.approvals.length ?? 0;
-  const words = { connecting: "connecting", live: "live", stale: "stale", lost: "no answer", out: "shut out" }[contact.state];
+  const words = { connecting: "connecting", live: "live", stale: "stale", ended: "ended", lost: "no answer", out: "shut out" }[contact.state];
   return (
     <header class="top">
       <nav aria-label="pages">
@@ -124,19 +124,20 @@ function Top({ page }: { page: string }) {
 function Contact() {
   const { state, since, problem, remedy } = useContact();
   const expiry = useDoc("swarm")?.value?.rights ?? [];
-  const old = state === "stale" || state === "lost" || state === "out";
+  const ended = state === "ended";
+  const old = ended || state === "stale" || state === "lost" || state === "out";
   return (
     <div class="banner" role={old ? "alert" : undefined}>
       {old && (
         <Problem
-          tone={state === "stale" ? "warn" : "bad"}
-          error={`This page is stale: what it shows is what was known at ${new Date(since).toISOString().slice(11, 19)} UTC. ${sentence(problem)}`}
+          tone={ended ? "off" : state === "stale" ? "warn" : "bad"}
+          error={`${ended ? "This page has ended" : "This page is stale"}: what it shows is what was known at ${new Date(since).toISOString().slice(11, 19)} UTC. ${sentence(problem)}`}
           remedy={remedy}
         />
       )}
       {old && (
         <p class="hidden">
-          stale since <Time at={new Date(since).toISOString()} />
+          {ended ? "ended" : "stale"} since <Time at={new Date(since).toISOString()} />
         </p>
       )}
       {expiry.length > 0 && state === "live" && (

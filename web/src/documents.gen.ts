@@ -14,13 +14,13 @@ export interface Document {
 }
 
 export interface Link {
-  /** live, or stale: what is shown is what was known last */
+  /** live; stale: what is shown is what was known last; ended: so it is, and nothing else will come */
   state: string;
   /** the SN that is asked, by name or address; empty: none is yet */
   sn: string;
   /** when the state or the SN changed; RFC 3339, UTC */
   since: string;
-  /** why it is stale, in one line; else empty */
+  /** why it is not live, in one line; else empty */
   problem: string;
   /** what to do about it, in one line */
   remedy: string;

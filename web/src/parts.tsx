@@ -130,7 +130,7 @@ export function Empty({ title, children }: { title: string; children?: Component
 }
 
 /** What is wrong, and what to do about it. */
-export function Problem({ error, remedy, tone = "bad" }: { error: string; remedy?: string | undefined; tone?: "bad" | "warn" }) {
+export function Problem({ error, remedy, tone = "bad" }: { error: string; remedy?: string | undefined; tone?: "bad" | "warn" | "off" }) {
   return (
     <div class={`problem ${tone}`}>
       <p>{error}</p>

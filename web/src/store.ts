@@ -8,8 +8,8 @@ export type Doc<T> = Omit<Document, "value"> & { value?: T };
 
 /** How the page stands with the swarm. */
 export interface Contact {
-  /** connecting: nothing came yet; live; stale: swarmctl has no SN; lost: swarmctl does not answer; out: it refuses this page */
-  state: "connecting" | "live" | "stale" | "lost" | "out";
+  /** connecting: nothing came yet; live; stale: swarmctl has no SN; ended: it has said so; lost: it does not answer; out: it refuses this page */
+  state: "connecting" | "live" | "stale" | "ended" | "lost" | "out";
   sn: string;
   since: number;
   problem: string;
@@ -112,24 +112,24 @@ class Store {
     if (stop !== this.stop) return;
     if (why) this.meet({ state: "out", sn: "", since: this.heard, problem: why.error, remedy: why.remedy });
     else if (!came) this.lose();
-    this.reopen(came ? 0 : retry);
+    this.reopen(came && this.contact.state !== "ended" ? 0 : retry);
   }
 
   private hear(event: string, data: string): void {
     this.heard = Date.now();
-    if (this.contact.state === "lost" || this.contact.state === "connecting" || this.contact.state === "out") {
+    if (["lost", "connecting", "out", "ended"].includes(this.contact.state)) {
       this.meet({ state: "live", sn: this.contact.sn, since: Date.now(), problem: "", remedy: "" });
     }
     if (event === "doc") this.take(JSON.parse(data) as Doc<unknown>);
     if (event === "link") {
       const link = JSON.parse(data) as Link;
-      const state = link.state === "live" ? "live" : "stale";
+      const state = link.state === "live" || link.state === "ended" ? link.state : "stale";
       this.meet({ state, sn: link.sn, since: Date.parse(link.since) || Date.now(), problem: link.problem, remedy: link.remedy });
     }
   }
 
   private lose(): void {
-    if (this.contact.state === "lost") return;
+    if (this.contact.state === "lost" || this.contact.state === "ended") return;
     this.meet({ state: "lost", sn: this.contact.sn, since: this.heard || Date.now(), problem: "swarmctl dashboard does not answer", remedy: "start it again if it has ended, and open the address that it prints" });
   }
 

@@ -402,6 +402,19 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("an end that was meant is no fault, and stays when nobody answers any more", async () => {
+    await on(recorded("trouble"), { expect: /./ }, async (page, server) => {
+      await page.waitForSelector(".live.live");
+      server.link({ state: "ended", sn: "", since: moment.trouble, problem: "the training run has ended", remedy: "see /tmp/out/report.html" });
+      await page.getByText("This page has ended: what it shows is what was known at 01:36:28 UTC. The training run has ended.").waitFor();
+      await server.close();
+      await page.waitForTimeout(2_500); // it has tried again
+      await page.getByText("see /tmp/out/report.html").waitFor();
+      assert.equal(await page.getByText("does not answer").count(), 0);
+      assert.equal((await rows(page, "Nodes")).length, 7);
+    });
+  });
+
   test("swarmctl that has ended is said, and found again on its port", async () => {
     await on(recorded("trouble"), { expect: /./ }, async (page, server) => {
       await page.waitForSelector(".live.live");

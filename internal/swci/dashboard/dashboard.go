@@ -28,10 +28,10 @@ type Document struct {
 
 // Link says how the dashboard and the swarm stand.
 type Link struct {
-	State   string `json:"state" doc:"live, or stale: what is shown is what was known last"`
+	State   string `json:"state" doc:"live; stale: what is shown is what was known last; ended: so it is, and nothing else will come"`
 	SN      string `json:"sn" doc:"the SN that is asked, by name or address; empty: none is yet"`
 	Since   string `json:"since" doc:"when the state or the SN changed; RFC 3339, UTC"`
-	Problem string `json:"problem" doc:"why it is stale, in one line; else empty"`
+	Problem string `json:"problem" doc:"why it is not live, in one line; else empty"`
 	Remedy  string `json:"remedy" doc:"what to do about it, in one line"`
 }
 
@@ -83,7 +83,9 @@ type Config struct {
 	Actions     bool             // pages may have things done
 	// Invite is told each address that lets one browser in; it has a secret in it.
 	Invite func(address string)
-	Now    func() time.Time
+	// Ended is what pages are told when Serve ends: its problem and its remedy.
+	Ended Link
+	Now   func() time.Time
 	// Page has the files of the page; nil: those that were built in.
 	Page fs.FS
 }

@@ -26,6 +26,7 @@ type swarm struct {
 	late  error // what comes of the documents that take long, but for nodes
 	link  error
 	done  []dashboard.Act
+	stop  func() // ends the dashboard
 }
 
 func (s *swarm) Kind(name string) dashboard.Kind {
@@ -91,9 +92,11 @@ func serve(t *testing.T, s *swarm, actions bool) (invited chan string) {
 	invited = make(chan string, 100)
 	d := dashboard.New(dashboard.Config{
 		Documents: s, Hosts: []string{ln.Addr().String()}, Actions: actions, Now: time.Now, Invite: func(address string) { invited <- address },
-		Page: fstest.MapFS{"index.html": {Data: []byte("the page")}, "app.js": {Data: []byte("js")}, "README.md": {Data: []byte("no")}},
+		Ended: dashboard.Link{Problem: "the run has ended", Remedy: "see the report"},
+		Page:  fstest.MapFS{"index.html": {Data: []byte("the page")}, "app.js": {Data: []byte("js")}, "README.md": {Data: []byte("no")}},
 	})
 	ctx, stop := context.WithCancel(t.Context())
+	s.stop = stop
 	ended := make(chan error, 1)
 	go func() { ended <- d.Serve(ctx, ln) }()
 	t.Cleanup(func() {
@@ -343,6 +346,8 @@ func TestStreamTellsWhatChanges(t *testing.T) {
 	if got := until(t, events, "doc"); !strings.Contains(got, `{"a":3}`) {
 		t.Errorf("while the swarm was lost, or after it, a page was told %s", got)
 	}
+	s.stop()
+	until(t, events, "link", `"ended"`, "the run has ended", "see the report")
 }
 
 // TestOneDocumentIsNotTheSwarm: what takes long or does not come keeps no other document from coming, and the page stays live; why it does not

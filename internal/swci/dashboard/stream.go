@@ -37,6 +37,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	for out.err == nil {
 		select {
 		case <-r.Context().Done():
+			out.event("link", s.ended()) // it is written to nobody if the page has gone
 			return
 		case <-beat.C:
 			out.write(": still here\n\n")
@@ -52,6 +53,13 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+}
+
+// ended is the last that pages are told.
+func (s *Server) ended() Link {
+	l := s.cfg.Ended
+	l.State, l.Since = "ended", s.cfg.Now().UTC().Format(time.RFC3339)
+	return l
 }
 
 // watched are the documents that a page asks for.

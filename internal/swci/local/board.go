@@ -18,7 +18,7 @@ const (
 	lineStretch = 20 // a line per this part of the time that the run has taken so far
 )
 
-// Board shows a run: log lines scroll, and below them one line per peer is kept up to date in place. Where that is not
+// Board shows a run: log lines scroll, and below them a head and one line per peer are kept up to date in place. Where that is not
 // possible (no terminal) a peer's line is printed now and then when what matters in it has changed. Safe for concurrent use.
 type Board struct {
 	mu    sync.Mutex
@@ -27,8 +27,9 @@ type Board struct {
 	width func() int
 	now   func() time.Time
 	began time.Time          // of the first line that was printed without a terminal
-	lines []string           // of the block now
-	drawn int                // lines of the block that stand on the screen
+	head  string             // the block's first line, if any
+	lines []string           // of the block now, below it
+	drawn int                // rows of the block that stand on the screen
 	last  map[string]printed // by peer
 }
 
@@ -56,6 +57,19 @@ func (b *Board) Log(line string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.out(b.erase() + text.Plain(line) + "\n" + b.block())
+}
+
+// Head replaces the line that stands above those of the peers and is never cut. Without a terminal it is printed once.
+func (b *Board) Head(line string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if line = text.Line(line); !b.tty {
+		b.out(line + "\n")
+		return
+	}
+	gone := b.erase()
+	b.head = line
+	b.out(gone + b.block())
 }
 
 // Set replaces the peers' lines.
@@ -94,7 +108,7 @@ func (b *Board) line(p Status) {
 func (b *Board) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lines, b.drawn = nil, 0
+	b.head, b.lines, b.drawn = "", nil, 0
 }
 
 // erase is what takes the block off the screen.
@@ -107,9 +121,9 @@ func (b *Board) erase() string {
 	return s
 }
 
-// block is what draws it. Lines are cut at the width: a wrapped line could not be erased.
+// block is what draws it. The peers' lines are cut at the width; the head, which people copy from, takes as many rows as it needs.
 func (b *Board) block() string {
-	if !b.tty || len(b.lines) == 0 {
+	if !b.tty || b.head == "" && len(b.lines) == 0 {
 		return ""
 	}
 	width := b.width()
@@ -117,11 +131,15 @@ func (b *Board) block() string {
 		width = 80
 	}
 	var s strings.Builder
+	if b.head != "" {
+		s.WriteString(b.head + "\n")
+		b.drawn = (len([]rune(b.head)) + width - 1) / width
+	}
 	for _, l := range b.lines {
 		r := []rune(text.Line(l))
 		s.WriteString(string(r[:min(len(r), width-1)]) + "\n")
 	}
-	b.drawn = len(b.lines)
+	b.drawn += len(b.lines)
 	return s.String()
 }
 

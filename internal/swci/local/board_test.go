@@ -27,6 +27,26 @@ func TestBoardOnTerminal(t *testing.T) {
 	}
 }
 
+// TestBoardHead: the line above the peers' is whole, so that it can be copied, and what is drawn anew takes all its rows off.
+func TestBoardHead(t *testing.T) {
+	var got bytes.Buffer
+	b := local.NewBoard(local.Host{Stderr: &got, TTY: true, Width: func() int { return 24 }})
+	b.Head("http://127.0.0.1:30309/?token=a")
+	b.Set([]local.Status{{Peer: "a", Text: "a 1"}})
+	b.Head("http://127.0.0.1:30309/")
+	b.Log("said so")
+	b.Close()
+	b.Log("end")
+	want := "http://127.0.0.1:30309/?token=a\n" +
+		"\x1b[2A\x1b[Jhttp://127.0.0.1:30309/?token=a\na 1\n" +
+		"\x1b[3A\x1b[Jhttp://127.0.0.1:30309/\na 1\n" +
+		"\x1b[2A\x1b[Jsaid so\nhttp://127.0.0.1:30309/\na 1\n" +
+		"end\n"
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("screen (-want +got):\n%s", diff)
+	}
+}
+
 func TestBoardElsewhere(t *testing.T) {
 	var got bytes.Buffer
 	now := time.Unix(1, 0)
@@ -51,7 +71,9 @@ func TestBoardElsewhere(t *testing.T) {
 		b.Set([]local.Status{{Peer: "a", Key: step.key, News: step.news, Text: "a at " + step.key}})
 	}
 	b.Log("said\tso")
-	if diff := cmp.Diff("a at 1\na at 3\na at 4 over\na at 5\na at 7\nsaid\tso\n", got.String()); diff != "" {
+	b.Head("http://127.0.0.1:30309/")
+	b.Set(nil)
+	if diff := cmp.Diff("a at 1\na at 3\na at 4 over\na at 5\na at 7\nsaid\tso\nhttp://127.0.0.1:30309/\n", got.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
 }

@@ -41,6 +41,11 @@ type API interface {
 // Connect opens the API at the given addresses with the given identity; done is never nil.
 type Connect func(ctx context.Context, sns []string, identity string) (api API, done func(), err error)
 
+// Say is where a dashboard tells its newest address, and anything else.
+type Say struct {
+	Address, Log func(string)
+}
+
 // Host is what a run may touch of the outside world.
 type Host struct {
 	Stdout  io.Writer
@@ -51,8 +56,9 @@ type Host struct {
 	TTY     bool       // Stderr is a terminal
 	Width   func() int // of the terminal
 	Connect Connect
-	// Dashboard serves the swarm's dashboard until stop, and tells its addresses; a run without --dashboard needs none.
-	Dashboard func(ctx context.Context, sns []string, identity string, say func(string)) (stop func(), err error)
+	// Dashboard serves the swarm's dashboard until stop, and tells where it is and what becomes of it; pages that are open at the end say
+	// that the run has ended, and after. A run without --dashboard needs none.
+	Dashboard func(ctx context.Context, sns []string, identity, after string, say Say) (stop func(), err error)
 }
 
 // RunConfig is what `local run` was asked for.

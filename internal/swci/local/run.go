@@ -122,7 +122,8 @@ func (r *run) swarm(ctx context.Context) error {
 	}
 	r.board.Log(fmt.Sprintf("swarm is up: %d SN, API https://%s; starting %d peers", r.cfg.SNs, r.cluster.APIs()[0], r.cfg.Peers))
 	if r.cfg.Dashboard {
-		stop, err := r.host.Dashboard(ctx, r.cluster.APIs(), r.cluster.Identity(), r.board.Log)
+		after := "see " + filepath.Join(r.cfg.Out, "report.html") + ", which has its curves and models"
+		stop, err := r.host.Dashboard(ctx, r.cluster.APIs(), r.cluster.Identity(), after, Say{Address: r.board.Head, Log: r.board.Log})
 		if err != nil {
 			return err
 		}
