@@ -97,6 +97,7 @@ var built embed.FS
 const (
 	maxConnections = 256
 	maxStreams     = 16
+	maxRequests    = 100 // at a time by one connection of HTTP/2
 	maxHeader      = 16 << 10
 	maxBody        = 8 << 10
 	maxName        = 300 // bytes of a document's name
@@ -137,14 +138,14 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer func() { stop(); <-asked }()
 	srv := &http.Server{
 		Handler: s.handler(), BaseContext: func(net.Listener) context.Context { return running }, ConnContext: withGuest,
-		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxRequests},
 		ErrorLog: log.New(io.Discard, "", 0), // browsers that break connections off; addresses have secrets
 	}
 	ln = &guests{Listener: ln, max: maxConnections}
 	scheme := "http://"
 	if s.cfg.Certificate != nil {
 		scheme = "https://"
-		ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{*s.cfg.Certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+		ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{*s.cfg.Certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}) // h2: a browser has all its pages by one connection
 	}
 	s.doors.invite = func(token string) { s.cfg.Invite(scheme + s.cfg.Hosts[0] + "/?token=" + token) }
 	s.doors.open()
