@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity/embedded"
+	"github.com/swarmd/swarmd/internal/logs/form"
 	"github.com/swarmd/swarmd/internal/userdirs"
 	"github.com/swarmd/swarmd/internal/version"
 )
@@ -26,7 +27,7 @@ func authorityCommand(e Env) *cli.Command {
 				return err
 			}
 		}
-		a, err := embedded.New(embedded.Config{Dir: dir, Log: newLogger(e.Stderr, "swarm.authority", level)})
+		a, err := embedded.New(embedded.Config{Dir: dir, Log: form.New(e.Stderr, "swarm.authority", level)})
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/logs/form"
 	"github.com/swarmd/swarmd/internal/terminal"
 )
 
@@ -27,7 +28,7 @@ func runComponent(c *cli.Context, e Env, run runs) error {
 		return err
 	}
 	defer eng.Close()
-	log := newLogger(e.Stderr, "swarm.launch", slog.LevelInfo)
+	log := form.New(e.Stderr, "swarm.launch", slog.LevelInfo)
 	code, err := run(c.Context, eng, component.IO{Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr, Getenv: e.Getenv, Log: log})
 	if err != nil || code != 0 {
 		return &ExitError{Code: max(code, 1), Err: err}

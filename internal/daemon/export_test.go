@@ -24,7 +24,6 @@ func ServerOptions() map[string]bool {
 
 // What the tests of package daemon_test must see.
 var (
-	NewLogger = newLogger
 	Explain   = func(err error) string { return explain(err, "swarmd") }
 	HealthDir = healthDir
 )

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/logs"
+	"github.com/swarmd/swarmd/internal/logs/form"
 	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/userdirs"
@@ -98,12 +99,12 @@ func commonProblems(c *cli.Context, e Env, o *start.Node, role identity.Role, po
 	kept := logs.NewRing(keptLog)
 	cfg := node.Common{
 		Name: o.NodeName(role, port), Host: o.Host, SwarmID: o.SwarmID, TrustDomains: o.TrustDomains, SPIFFEPrefix: prefix, StateDir: o.StateDir, Metrics: string(o.Metrics),
-		Log: newLogger(io.MultiWriter(e.Stderr, kept), loggerOf(role), level), OwnLog: kept, MetricsLocal: e.Getenv(start.MetricsLocal) != "",
+		Log: form.New(io.MultiWriter(e.Stderr, kept), loggerOf(role), level), OwnLog: kept, MetricsLocal: e.Getenv(start.MetricsLocal) != "",
 	}
 	if o.Metrics.Open() && e.Getenv(start.InContainer) == "" {
 		cfg.Log.Warn("metrics are served beyond this host, to whoever reaches the address: they name nodes and contracts, so let a firewall or a proxy admit your Prometheus alone", "address", o.Metrics)
 	}
-	p2p.BridgeLogs(newLogger(e.Stderr, "swarm.p2p", slog.LevelWarn).Handler())
+	p2p.BridgeLogs(form.New(e.Stderr, "swarm.p2p", slog.LevelWarn).Handler())
 	if cfg.StateDir == "" {
 		nodes, err := userdirs.Of(e.Getenv).Nodes()
 		wrong.add(err)

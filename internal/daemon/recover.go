@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/logs/form"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/node"
 )
@@ -66,7 +67,7 @@ func operatorIdentity(c *cli.Context, e Env) (identity.Provider, identity.Domain
 	if err != nil {
 		return nil, identity.Domains{}, nil, err
 	}
-	log := newLogger(e.Stderr, "swarm.recovery", level)
+	log := form.New(e.Stderr, "swarm.recovery", level)
 	prefix, err := identity.ParsePrefix(c.String("spiffe-prefix"))
 	if err != nil {
 		return nil, identity.Domains{}, nil, err
@@ -142,7 +143,7 @@ func abandonRecovery(c *cli.Context, e Env) error {
 		return err
 	}
 	dir := c.String("state-dir")
-	begun, err := recovery.Abandon(dir, newLogger(e.Stderr, "swarm.recovery", level))
+	begun, err := recovery.Abandon(dir, form.New(e.Stderr, "swarm.recovery", level))
 	if err != nil {
 		return err
 	}

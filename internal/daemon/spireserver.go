@@ -9,6 +9,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/logs/form"
 	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
@@ -85,7 +86,7 @@ func runSpireServer(c *cli.Context, e Env, o *start.SpireServer) error {
 			return err
 		}
 	}
-	log := newLogger(e.Stderr, "swarm.spire", level)
+	log := form.New(e.Stderr, "swarm.spire", level)
 	defer registerProcess(e, engine.RoleSpireServer, o.NodeName(), "", dir, log)()
 	return spire.RunServer(c.Context, spire.ServerConfig{
 		ConfigFile: o.Config, StateDir: dir, TrustDomain: o.TrustDomain, Args: args, Nodes: o.Nodes, FederatesWith: o.FederatesWith, Log: log,

@@ -16,7 +16,7 @@ var ranks = []struct {
 	{"0-a", []string{"internal/policy/sentence"}},                 // sentences are over patterns; the state decides by them too
 	{"0-+", []string{"consensus/task", "internal/policy/rights"}}, // the state has its steps in commands
 	{"0", []string{
-		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/doctor", "internal/heap", "internal/mountns", "internal/netns", "internal/dockerfile", "internal/nonce", "internal/pause", "internal/policy", "internal/reach", "internal/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs", "internal/version", "internal/yamlfile",
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/doctor", "internal/heap", "internal/logs/form", "internal/mountns", "internal/netns", "internal/dockerfile", "internal/nonce", "internal/pause", "internal/policy", "internal/reach", "internal/refused", "internal/session/attemptlog", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs", "internal/version", "internal/yamlfile",
 	}},
 	{"0a", []string{"internal/round"}},
 	{"0b", []string{"internal/round/onwire", "consensus/task/onwire"}}, // rounds, and what hosts see, as the API carries them

@@ -1,4 +1,5 @@
-package daemon
+// Package form is the form in which daemons write their logs: that of the original, so that scripts that look for its markers find them.
+package form
 
 import (
 	"context"
@@ -14,7 +15,7 @@ import (
 const loggerKey = "logger"
 
 // handler writes records as the original does, `asctime : logger : LEVEL : message`, with the attributes behind the
-// message as key=value, so that scripts that look for the original's markers find them.
+// message as key=value.
 type handler struct {
 	sink  *sink
 	level slog.Leveler
@@ -41,8 +42,8 @@ const (
 
 var _ slog.Handler = (*handler)(nil)
 
-// newLogger returns a logger that writes whole lines to out.
-func newLogger(out io.Writer, name string, level slog.Leveler) *slog.Logger {
+// New returns a logger that writes whole lines to out.
+func New(out io.Writer, name string, level slog.Leveler) *slog.Logger {
 	return slog.New(&handler{sink: &sink{out: out, said: map[string]time.Time{}}, level: level, name: name})
 }
 

@@ -1,16 +1,32 @@
-package daemon_test
+package form_test
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 
-	"github.com/swarmd/swarmd/internal/client"
-	"github.com/swarmd/swarmd/internal/daemon"
+	"github.com/swarmd/swarmd/internal/logs/form"
 )
+
+func TestLogQuotesWhatATerminalObeys(t *testing.T) {
+	for _, tt := range []struct{ value, want string }{
+		{"sl-0", " node=sl-0\n"},
+		{"über", " node=über\n"},
+		{"two words", ` node="two words"` + "\n"},
+		{"\x1b[2J", ` node="\x1b[2J"` + "\n"},
+		{"\u009b2J", ` node="\u009b2J"` + "\n"},
+		{"a\u202eb", ` node="a\u202eb"` + "\n"},
+		{"a\nb", ` node="a\nb"` + "\n"},
+		{"", ` node=""` + "\n"},
+	} {
+		var out bytes.Buffer
+		form.New(&out, "swarm", slog.LevelInfo).Info("said", "node", tt.value)
+		if !strings.HasSuffix(out.String(), tt.want) {
+			t.Errorf("%q was logged as %q, want an end %q", tt.value, out.String(), tt.want)
+		}
+	}
+}
 
 // lines returns what is written without the time.
 func lines(b *bytes.Buffer) []string {
@@ -24,7 +40,7 @@ func lines(b *bytes.Buffer) []string {
 
 func TestLogHasTheOriginalsForm(t *testing.T) {
 	var b bytes.Buffer
-	log := daemon.NewLogger(&b, "swarm.SN", slog.LevelInfo)
+	log := form.New(&b, "swarm.SN", slog.LevelInfo)
 	log.Debug("not shown")
 	log.With("logger", "swarm.blCnt").Info("Starting SWARM-API-SERVER on port: 30304")
 	log.Warn("odd", "why", "a b", "empty", "")
@@ -39,7 +55,7 @@ func TestLogHasTheOriginalsForm(t *testing.T) {
 
 func TestLibrariesAreHeardOnceAMinute(t *testing.T) {
 	var b bytes.Buffer
-	log := daemon.NewLogger(&b, "swarm.SN", slog.LevelInfo)
+	log := form.New(&b, "swarm.SN", slog.LevelInfo)
 	raft, streams := log.With("part", "raft"), log.With("part", "raft_net")
 	for range 100 {
 		raft.Error("failed to heartbeat to", "peer", "sn-1", "error", "refused")
@@ -59,29 +75,11 @@ func TestLibrariesAreHeardOnceAMinute(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	b.Reset()
-	loud := daemon.NewLogger(&b, "swarm.SN", slog.LevelDebug).With("part", "raft_net")
+	loud := form.New(&b, "swarm.SN", slog.LevelDebug).With("part", "raft_net")
 	for range 3 {
 		loud.Error("failed to decode incoming command")
 	}
 	if got := lines(&b); len(got) != 3 {
 		t.Errorf("at debug: got %q, want all", got)
-	}
-}
-
-func TestErrorsCarryTheirRemedy(t *testing.T) {
-	taken := &client.Error{Message: "the name sl-1 is taken", Remedy: "choose another --name"}
-	for _, c := range []struct {
-		name string
-		err  error
-		want string
-	}{
-		{"plain", errors.New("no"), "swarmd: no"},
-		{"of the API", fmt.Errorf("register: %w", taken), "swarmd: register: the name sl-1 is taken: choose another --name"},
-		{"two", errors.Join(errors.New("a"), errors.New("b")), "swarmd: a\nswarmd: b"},
-		{"last words", errors.New("exit code 1; last lines:\n  x\n  y"), "swarmd: exit code 1; last lines:\n  x\n  y"},
-	} {
-		if got := daemon.Explain(c.err); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
-		}
 	}
 }
