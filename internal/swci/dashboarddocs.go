@@ -106,9 +106,17 @@ func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage
 		}
 		value, err = d.run(ctx, line)
 	}
-	err = apiError(err)
+	err = documentError(err)
 	d.note(name, kind.once, err)
 	return value, err
+}
+
+// documentError is an error as pages are told it. SNs that are all of another swarm are as none: what was known stays, and is old.
+func documentError(err error) error {
+	if err = apiError(err); client.Reason(err) == client.ReasonWrongSwarm {
+		return &exit.Error{Status: exit.Unreachable, Err: err, Hint: exit.Hint(err)}
+	}
+	return err
 }
 
 // note notes whether a document may be seen. Of what a page asks for once it says in its place why it is refused.

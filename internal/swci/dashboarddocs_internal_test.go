@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
@@ -85,6 +87,19 @@ func TestRefusalsAreForgotten(t *testing.T) {
 	}
 	if now = now.Add(2 * refusedFor); len(d.missing()) != 0 {
 		t.Errorf("later: %v", d.missing())
+	}
+}
+
+// TestAnotherSwarmIsNone: where each SN is of another swarm the page is stale, as where none answers; who is refused by this one is told so.
+func TestAnotherSwarmIsNone(t *testing.T) {
+	for reason, want := range map[string]int{client.ReasonWrongSwarm: exit.Unreachable, client.ReasonTokenRefused: exit.Denied} {
+		err := documentError(fmt.Errorf("list nodes: %w", &client.Error{Reason: reason, Code: connect.CodePermissionDenied, Message: "no", Remedy: "do this"}))
+		if exit.Code(err) != want || exit.IsLost(err) != (want == exit.Unreachable) || exit.Hint(err) != "do this" {
+			t.Errorf("%s: exit code %d, %v (%s)", reason, exit.Code(err), err, exit.Hint(err))
+		}
+	}
+	if documentError(nil) != nil {
+		t.Error("no error became one")
 	}
 }
 

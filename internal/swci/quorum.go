@@ -2,6 +2,7 @@ package swci
 
 import (
 	"slices"
+	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -45,6 +46,9 @@ func (s *Session) shown(q *swarmv1.NoQuorum) error {
 	age := "before it was started"
 	if seen := q.GetLeaderSeenUnixMs(); seen != 0 {
 		age = ago(s.Env.Now(), seen) + " ago"
+		if s.JSON { // who reads it again and again is told the same
+			age = "at " + time.UnixMilli(seen).UTC().Format("15:04:05 UTC")
+		}
 	}
 	return exit.New(exit.NoLeader, q.GetRemedy(), "%s; this is what SN %s knew %s", text.Line(q.GetMessage()), text.Line(q.GetSn()), age)
 }

@@ -1,7 +1,7 @@
 // The frame around all pages.
 import { useEffect, useRef } from "preact/hooks";
 import { sentence } from "./format";
-import { Problem, Time, TimesButton } from "./parts";
+import { Problem, TimesButton } from "./parts";
 import { path, useRoute } from "./route";
 import { useContact, useDoc } from "./store";
 import { ContractPage } from "./pages/contract";
@@ -127,19 +127,16 @@ function Contact() {
   const ended = state === "ended";
   const old = ended || state === "stale" || state === "lost" || state === "out";
   return (
-    <div class="banner" role={old ? "alert" : undefined}>
-      {old && (
-        <Problem
-          tone={ended ? "off" : state === "stale" ? "warn" : "bad"}
-          error={`${ended ? "This page has ended" : "This page is stale"}: what it shows is what was known at ${new Date(since).toISOString().slice(11, 19)} UTC. ${sentence(problem)}`}
-          remedy={remedy}
-        />
-      )}
-      {old && (
-        <p class="hidden">
-          {ended ? "ended" : "stale"} since <Time at={new Date(since).toISOString()} />
-        </p>
-      )}
+    <div class="banner">
+      <div role="alert">
+        {old && (
+          <Problem
+            tone={ended ? "off" : state === "stale" ? "warn" : "bad"}
+            error={`${ended ? "This page has ended" : "This page is stale"}: what it shows is what was known at ${new Date(since).toISOString().slice(11, 19)} UTC. ${sentence(problem)}`}
+            remedy={remedy}
+          />
+        )}
+      </div>
       {expiry.length > 0 && state === "live" && (
         <details class="problem warn">
           <summary>Some of the swarm is not shown to you: {expiry.map((r) => r.document).join(", ")}</summary>

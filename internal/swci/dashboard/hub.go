@@ -3,7 +3,6 @@ package dashboard
 import (
 	"bytes"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -182,7 +181,7 @@ func (h *hub) question(ctx context.Context, name string) (doc Document, lost err
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if isLost(err) {
+	if exit.IsLost(err) {
 		lost = err
 	}
 	if doc.Value == nil && err != nil {
@@ -196,11 +195,6 @@ func (d Document) failed(err error) Document {
 	return d
 }
 
-// isLost reports whether an error says that the swarm can't be asked.
-func isLost(err error) bool {
-	return err != nil && (slices.Contains([]int{exit.Unreachable, exit.NoLeader, exit.TimedOut}, exit.Code(err)) || errors.Is(err, context.DeadlineExceeded))
-}
-
 // linked notes how the swarm was found by a document that says so; the caller holds mu. Others may fail while the swarm is well.
 func (h *hub) linked(name string, problem error) {
 	if h.lost[name] = problem; problem == nil {
@@ -210,6 +204,9 @@ func (h *hub) linked(name string, problem error) {
 	now.SN, _ = h.docs.Link()
 	for _, name := range slices.Sorted(maps.Keys(h.lost)) {
 		now.State, now.Problem, now.Remedy = "stale", text.Line(h.lost[name].Error()), text.Line(exit.Hint(h.lost[name]))
+	}
+	if now.State == "stale" && h.link.State == "stale" {
+		now.SN = h.link.SN // which one is asked next, and in vain, is no news
 	}
 	if now == h.link {
 		return

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
 // counted counts the questions for its documents.
@@ -98,5 +100,44 @@ func TestChangesAreTold(t *testing.T) {
 		docs.questions()
 		told = make(chan error)
 		want("where no changes are told", 4*time.Second, 2, 2, 2)
+	})
+}
+
+// between is a swarm that is lost, and of whose SNs another one is asked each time.
+type between struct {
+	counted
+	turn int
+}
+
+func (b *between) Kind(string) Kind { return Kind{There: true, Link: true} }
+
+func (b *between) Link() (string, error) {
+	b.turn++
+	return fmt.Sprintf("sn-%d", b.turn), nil
+}
+
+func (b *between) Get(context.Context, string) (json.RawMessage, error) {
+	return nil, exit.New(exit.Unreachable, "start one", "no SN answers")
+}
+
+// TestWhichSNIsAskedInVainIsNoNews: a page that is stale is told so once.
+func TestWhichSNIsAskedInVainIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		h := newHub(&between{counted: counted{follow: func(ctx context.Context, _ func()) error { <-ctx.Done(); return ctx.Err() }}}, time.Now)
+		var wg sync.WaitGroup
+		wg.Go(func() { h.run(ctx) })
+		page, leave := h.join([]string{"nodes"})
+		time.Sleep(5 * time.Second)
+		if link, _ := h.news(page); link == nil || link.State != "stale" || link.Problem != "no SN answers" {
+			t.Errorf("told of %+v", link)
+		}
+		time.Sleep(time.Minute)
+		if link, _ := h.news(page); link != nil {
+			t.Errorf("told again of %+v", link)
+		}
+		leave()
+		stop()
+		wg.Wait()
 	})
 }

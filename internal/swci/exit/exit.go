@@ -73,6 +73,15 @@ func Code(err error) int {
 	return Failed
 }
 
+// IsLost reports whether err says of a whole swarm that it can't be asked, or gives no answer that counts.
+func IsLost(err error) bool {
+	switch Code(err) {
+	case Unreachable, NoLeader, TimedOut:
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
 // Hint returns the remedy of the outermost Error in err's chain that has one, or "".
 func Hint(err error) string {
 	for err != nil {

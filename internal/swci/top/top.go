@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -84,7 +83,7 @@ func question(ctx context.Context, cfg Config, name string) (a answer) {
 		one, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
 		a.value, err = cfg.Documents.Get(one, name)
-		if isLost(err) {
+		if exit.IsLost(err) {
 			problem = err
 		}
 		sn, _ = cfg.Documents.Link()
@@ -99,9 +98,4 @@ func question(ctx context.Context, cfg Config, name string) (a answer) {
 		a.err = fmt.Sprintf("the answer for %s is empty", name)
 	}
 	return a
-}
-
-// isLost reports whether an error says of the whole swarm that it can't be asked.
-func isLost(err error) bool {
-	return err != nil && (slices.Contains([]int{exit.Unreachable, exit.NoLeader, exit.TimedOut}, exit.Code(err)) || errors.Is(err, context.DeadlineExceeded))
 }
