@@ -30,6 +30,7 @@ func historyCommands() []*Command {
 		Example: "get contract history defaultbb.cqdb.sml.hpe",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "points", Value: pagePoints, Usage: "`N` rounds at most: the newest 100, or half of N, are whole, older ones are taken evenly"},
+			&cli.Uint64Flag{Name: "after", Usage: "only rounds behind round `N`, as for a program that has those before; run says whether they are of the same run"},
 		},
 		JSON: historyJSON{},
 		Run:  getHistory,
@@ -37,16 +38,19 @@ func historyCommands() []*Command {
 }
 
 func getHistory(ctx context.Context, s *Session, args Args) error {
-	name, points := args.Value("NAME"), args.Opts.Int("points")
+	name, points, after := args.Value("NAME"), args.Opts.Int("points"), args.Opts.Uint64("after")
 	if points < 1 || points > maxPoints {
 		return exit.New(exit.Usage, "give --points 500", "--points is 1 to %d", maxPoints)
 	}
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
-		h, err := api.GetHistory(ctx, name, 0, uint32(points))
+		h, err := api.GetHistory(ctx, name, after, uint32(points))
 		if err != nil {
 			return fmt.Errorf("get contract history of %q: %w", name, err)
 		}
 		out := historyToJSON(name, h)
+		if after > 0 {
+			out.After = &after
+		}
 		return s.show(out, func() error {
 			t := table{header: []string{"ROUND", "COMMITTED", "TRAINING", "WAITING", "EXCHANGE", "COMMIT", "LOSS", "METRIC", "SENT", "FAILED", "PEERS"}}
 			for i, r := range out.Rounds {

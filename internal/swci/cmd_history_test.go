@@ -19,7 +19,7 @@ func (*pastAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResp
 		return &swarmv1.GetHistoryResponse{}
 	}
 	ms, low, high, mean, one, three, sent := uint64(1500), 0.2, 0.6, 0.3, uint32(1), uint32(3), uint64(40)
-	return &swarmv1.GetHistoryResponse{Run: 2, Last: 3, Thinned: 1, Rounds: []*swarmv1.HistoryRound{
+	out := &swarmv1.GetHistoryResponse{Run: 2, Last: 3, Thinned: 1, Rounds: []*swarmv1.HistoryRound{
 		{Round: 2, Attempt: 1, CommittedUnixMs: 2000, Digest: "aa", Loss: &low, Peers: []*swarmv1.HistoryPeer{{Node: "sl-0", Loss: &low, Contributed: true}, {Node: "sl-1", Loss: &high}}},
 		{
 			Round: 3, Attempt: 2, PlannedUnixMs: 2500, CommittedUnixMs: 4000, Digest: "bb", TrainingMs: &ms, Loss: &mean, Weighted: true,
@@ -29,6 +29,8 @@ func (*pastAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResp
 			},
 		},
 	}}
+	out.Rounds = slices.DeleteFunc(out.Rounds, func(x *swarmv1.HistoryRound) bool { return x.Round <= r.GetAfter() })
+	return out
 }
 
 // hiddenAPI is a swarm whose contract hides the curves of each peer.
@@ -93,5 +95,9 @@ func TestContractHistory(t *testing.T) {
 	}
 	if _, _, err := on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--points=0", "--sn=h"); exit.Code(err) != exit.Usage {
 		t.Errorf("--points=0: %v", err)
+	}
+	out, _, err = on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--after=2", "--sn=h", "-o", "json")
+	if err != nil || strings.Contains(out, `"round": 2`) || !strings.Contains(out, `"round": 3`) || !strings.Contains(out, `"after": 2`) {
+		t.Errorf("--after=2: %v, got %s", err, out)
 	}
 }

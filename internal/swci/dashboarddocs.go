@@ -87,7 +87,7 @@ func (d *documents) Follow(ctx context.Context, changed func()) error {
 
 // Get implements dashboard.Documents.
 func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage, err error) {
-	name, points, pointed := strings.Cut(name, "?points=")
+	name, option, given := strings.Cut(name, "?") // of a history: points=N, or after=N
 	kind, of, _ := kindOfDocument(name)
 	switch kind.name {
 	case "swarm":
@@ -101,8 +101,8 @@ func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage
 		if of != "" {
 			line = append(line, of)
 		}
-		if pointed {
-			line = append([]string{"--points=" + points}, line...)
+		if given {
+			line = append([]string{"--" + option}, line...)
 		}
 		value, err = d.run(ctx, line)
 	}

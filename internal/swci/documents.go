@@ -90,7 +90,7 @@ type eventJSON struct {
 type historyJSON struct {
 	Contract string             `json:"contract" doc:"its name"`
 	Run      uint64             `json:"run" doc:"number of the run, from 1"`
-	After    *uint64            `json:"after,omitempty" doc:"on the dashboard's stream: the rounds are those behind this one, to be merged by their numbers into those that the page has; absent: they are all"`
+	After    *uint64            `json:"after,omitempty" doc:"the rounds are those behind this one, to be merged by their numbers into those that are known: with --after, and on the dashboard's stream; absent: they are all"`
 	Rounds   []historyRoundJSON `json:"rounds" doc:"oldest first"`
 	Thinned  uint64             `json:"thinned" doc:"rounds that are left out between them"`
 	Hidden   string             `json:"hidden" doc:"why the loss and the metric of each peer are hidden by the contract's rule, in words; empty: they are not"`

@@ -811,7 +811,7 @@ export interface History {
   contract: string;
   /** number of the run, from 1 */
   run: number;
-  /** on the dashboard's stream: the rounds are those behind this one, to be merged by their numbers into those that the page has; absent: they are all */
+  /** the rounds are those behind this one, to be merged by their numbers into those that are known: with --after, and on the dashboard's stream; absent: they are all */
   after?: number | null;
   /** oldest first */
   rounds: HistoryRound[];

@@ -375,12 +375,5 @@ func (c *training) bytes(node string) (sent, received *uint64) {
 	if h == nil || h.Run != c.known.status.Run {
 		return nil, nil
 	}
-	for i := len(h.Rounds) - 1; i >= 0; i-- {
-		for _, p := range h.Rounds[i].Peers {
-			if p.Node == node && (p.Sent != nil || p.Received != nil) {
-				return p.Sent, p.Received
-			}
-		}
-	}
-	return nil, nil
+	return h.moved[node].Sent, h.moved[node].Received
 }

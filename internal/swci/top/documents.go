@@ -147,12 +147,6 @@ type Warning struct {
 	Advice bool   `json:"advice"`
 }
 
-// History is document history/NAME.
-type History struct {
-	Run    uint64         `json:"run"`
-	Rounds []HistoryRound `json:"rounds"`
-}
-
 // HistoryRound is a committed round, as nodes have reported it.
 type HistoryRound struct {
 	Round     uint64        `json:"round"`
@@ -215,7 +209,10 @@ func (k *known) take(name string, value json.RawMessage) (err error) {
 	case "explain":
 		k.explain, err = decoded[Explain](value)
 	case "history":
-		k.history, err = decoded[History](value)
+		var h *History
+		if h, err = decoded[History](value); err == nil {
+			k.history = h.joined(k.history)
+		}
 	}
 	return err
 }

@@ -16,7 +16,6 @@ const (
 	beat      = 500 * time.Millisecond // how often the screen looks what is due
 	silence   = 6 * time.Second        // without an answer, until it is said
 	maxAsking = 4                      // questions under way
-	points    = "?points=300"          // rounds of the history that are asked for
 )
 
 // answer is what came of a question.
@@ -131,7 +130,7 @@ func (s *screen) questions() (cmds []tea.Cmd) {
 	slices.SortStableFunc(names, func(a, b string) int { return s.asked[a].due.Compare(s.asked[b].due) })
 	for _, name := range names {
 		a := s.asked[name]
-		if busy >= maxAsking || a.asking || now.Before(a.due) {
+		if busy >= maxAsking || a.asking || now.Before(a.due) || s.rests(name, a, now) {
 			continue
 		}
 		busy++
@@ -139,11 +138,9 @@ func (s *screen) questions() (cmds []tea.Cmd) {
 		if a.wanted.IsZero() {
 			a.wanted = now
 		}
+		asks := s.asksFor(name)
 		cmds = append(cmds, func() tea.Msg {
-			if !strings.HasPrefix(name, "history/") {
-				return s.ask(name)
-			}
-			got := s.ask(name + points)
+			got := s.ask(asks)
 			got.name = name
 			return got
 		})

@@ -368,6 +368,81 @@ func TestStatesOfNodes(t *testing.T) {
 	}
 }
 
+// TestHistoryIsAskedForOnce: then only rounds are asked for that are not known, and none while no round is committed; of another run it is all again.
+func TestHistoryIsAskedForOnce(t *testing.T) {
+	docs := recorded(t, "training")
+	s, now := shownAt(t, docs, stages["training"].at, 80, 24)
+	var asked []string
+	answers := func(name string) answer {
+		if strings.HasPrefix(name, "history/") {
+			asked = append(asked, strings.TrimPrefix(name, "history/"+contract))
+		}
+		bare, after, more := strings.Cut(name, "?after=")
+		bare, _, _ = strings.Cut(bare, "?")
+		if !more {
+			return answer{name: name, value: docs[bare], sn: "sn-1"}
+		}
+		return answer{name: name, sn: "sn-1", value: json.RawMessage(`{"run":1,"after":` + after + `,"rounds":[{"round":35,"loss":0.4},{"round":36,"loss":0.123,"peers":[{"node":"sl-0","sent":7777,"received":1}]}]}`)}
+	}
+	s.ask = answers
+	passes := func(d time.Duration) {
+		for end := now.Add(d); now.Before(end); *now = now.Add(time.Second) {
+			settle(t, s, tea.Batch(s.questions()...))
+		}
+	}
+	passes(5 * time.Second)
+	if len(asked) != 0 {
+		t.Errorf("nothing has changed, and %q is asked", asked)
+	}
+	docs["contract/"+contract] = json.RawMessage(strings.Replace(string(docs["contract/"+contract]), `"committed": {
+    "round": 33`, `"committed": {
+    "round": 36`, 1))
+	passes(4 * time.Second)
+	if diff := cmp.Diff([]string{"?after=27"}, asked); diff != "" {
+		t.Errorf("a round was committed (-want +got):\n%s", diff)
+	}
+	if got := ansi.Strip(s.draw()); !strings.Contains(got, "2.1840 █") || !strings.Contains(got, " 0.1230\n") || !strings.Contains(got, "round 36:") || !strings.Contains(got, "7.78 kB") || !strings.Contains(got, "26.4 kB") {
+		t.Errorf("it is not joined:\n%s", got)
+	}
+	passes(12 * time.Second)
+	if diff := cmp.Diff([]string{"?after=27", "?after=28"}, asked); diff != "" {
+		t.Errorf("more may have become known (-want +got):\n%s", diff)
+	}
+	docs["contract/"+contract] = json.RawMessage(`{"name":"` + contract + `","run":2,"phase":"training","committed":{"round":1},"sessions":[]}`)
+	docs["history/"+contract] = json.RawMessage(`{"run":2,"rounds":[{"round":1,"loss":9}]}`)
+	asked = nil
+	passes(4 * time.Second)
+	if diff := cmp.Diff([]string{"?points=300"}, asked); diff != "" || s.known.history.Run != 2 {
+		t.Errorf("of another run (-want +got):\n%s", diff)
+	}
+}
+
+// TestRoundsAreThinned: of a long training older rounds are left out, but those with a failed attempt, and the first stays.
+func TestRoundsAreThinned(t *testing.T) {
+	var k known
+	round := func(n, after uint64) {
+		if err := k.take("history/c", json.RawMessage(fmt.Sprintf(`{"run":1,"after":%d,"rounds":[{"round":%d,"failed":[%s]}]}`, after, n, map[bool]string{true: `{"reason":"it failed"}`}[n == 2]))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if round(9, 8); k.history != nil {
+		t.Error("rounds are shown of which those before are not known")
+	}
+	if err := k.take("history/c", json.RawMessage(`{"run":1,"rounds":[{"round":1}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	for n := uint64(2); n <= 5000; n++ {
+		round(n, n-1)
+		if len(k.history.Rounds) > 2*points {
+			t.Fatalf("%d rounds are kept", len(k.history.Rounds))
+		}
+	}
+	all := k.history.Rounds
+	if all[0].Round != 1 || all[1].Round != 2 || all[len(all)-1].Round != 5000 || all[len(all)-points].Round != 5000-points+1 {
+		t.Errorf("kept are %d, %d, … %d", all[0].Round, all[1].Round, all[len(all)-1].Round)
+	}
+}
+
 // TestHowFar: of the peer that is furthest its own epochs are shown, and of a training that is over what was done, and how it ended.
 func TestHowFar(t *testing.T) {
 	const peer = `{"node":"%s","live":true,"state":"%s","end_reason":"%s","epochs_done":%d,"total_epochs":%d}`
