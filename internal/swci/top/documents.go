@@ -192,29 +192,44 @@ type known struct {
 	history   *History
 }
 
-// take puts a document's value where it belongs.
-func (k *known) take(name string, value json.RawMessage) (err error) {
+// read reads a document's value: what take takes.
+func read(name string, value json.RawMessage) (any, error) {
 	kind, _, _ := strings.Cut(name, "/")
 	switch kind {
 	case "swarm":
-		k.swarm, err = decoded[Swarm](value)
+		return decoded[Swarm](value)
 	case "nodes":
-		k.nodes, err = decoded[Nodes](value)
+		return decoded[Nodes](value)
 	case "health":
-		k.health, err = decoded[Health](value)
+		return decoded[Health](value)
 	case "contracts":
-		k.contracts, err = decoded[Contracts](value)
+		return decoded[Contracts](value)
 	case "contract":
-		k.status, err = decoded[Status](value)
+		return decoded[Status](value)
 	case "explain":
-		k.explain, err = decoded[Explain](value)
-	case "history":
-		var h *History
-		if h, err = decoded[History](value); err == nil {
-			k.history = h.joined(k.history)
-		}
+		return decoded[Explain](value)
 	}
-	return err
+	return decoded[History](value)
+}
+
+// take puts what was read where it belongs.
+func (k *known) take(document any) {
+	switch d := document.(type) {
+	case *Swarm:
+		k.swarm = d
+	case *Nodes:
+		k.nodes = d
+	case *Health:
+		k.health = d
+	case *Contracts:
+		k.contracts = d
+	case *Status:
+		k.status = d
+	case *Explain:
+		k.explain = d
+	case *History:
+		k.history = d.joined(k.history)
+	}
 }
 
 // drop forgets what was known of a contract by a document, or of all its documents.

@@ -18,11 +18,11 @@ func (s *screen) draw() string {
 	if s.width < leastWidth || s.height < leastHeight {
 		return only(plain, "too small: q quits").render(max(s.width, 0), false)
 	}
-	body := s.body()
-	room := s.room()
+	body, head := s.body(), s.head()
+	room := s.beneath(head)
 	from := max(0, min(s.offset, len(body)-room))
 	to := min(from+room, len(body))
-	rows := append(s.head(), body[from:to]...)
+	rows := append(head, body[from:to]...)
 	for len(rows) < s.height-1 {
 		rows = append(rows, nil)
 	}
@@ -35,7 +35,9 @@ func (s *screen) draw() string {
 }
 
 // room is how many lines the body has.
-func (s *screen) room() int { return max(1, s.height-1-len(s.head())) }
+func (s *screen) room() int { return s.beneath(s.head()) }
+
+func (s *screen) beneath(head []row) int { return max(1, s.height-1-len(head)) }
 
 // head says how the screen and the swarm stand.
 func (s *screen) head() (rows []row) {

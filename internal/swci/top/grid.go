@@ -39,14 +39,15 @@ func (g *grid) rows(width int) (out []row) {
 	for i, c := range g.columns {
 		titles[i] = word{c.title, soft}
 	}
+	out = make([]row, 0, 1+len(g.cells))
 	for _, cells := range append([][]word{titles}, g.cells...) {
-		var r row
+		r := make(row, 0, 3*len(cells))
 		for i, w := range cells {
 			if widths[i] == 0 {
 				continue
 			}
 			pad := strings.Repeat(" ", widths[i]-row{w}.width())
-			if r != nil {
+			if len(r) > 0 {
 				r = append(r, word{"  ", plain})
 			}
 			if g.columns[i].right {

@@ -2,6 +2,7 @@ package top
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -22,11 +23,24 @@ const (
 type answer struct {
 	name  string
 	value json.RawMessage
+	read  any    // what the value says
 	sn    string // that is asked
 	lost  string // why the swarm can't be asked; empty: it can
 	err   string // why there is no value
 	// remedy is what to do about either.
 	remedy string
+}
+
+// reading is the answer with what its value says. It takes long of a large one, and is no work for Update.
+func (a answer) reading() answer {
+	if a.value == nil {
+		return a
+	}
+	var err error
+	if a.read, err = read(a.name, a.value); err != nil {
+		return answer{name: a.name, sn: a.sn, lost: a.lost, err: text.Line(err.Error()), remedy: "use the swarmctl of the swarm's release"}
+	}
+	return a
 }
 
 // beats is sent every beat.
@@ -142,7 +156,7 @@ func (s *screen) questions() (cmds []tea.Cmd) {
 		cmds = append(cmds, func() tea.Msg {
 			got := s.ask(asks)
 			got.name = name
-			return got
+			return got.reading()
 		})
 	}
 	return cmds
@@ -156,7 +170,7 @@ func (s *screen) took(a answer) {
 		return
 	}
 	of.asking = false
-	if a.value != nil || a.lost == "" {
+	if a.read != nil || a.lost == "" {
 		of.wanted, of.came = time.Time{}, s.cfg.Now()
 	}
 	if !slices.Contains(s.names(), a.name) {
@@ -164,11 +178,9 @@ func (s *screen) took(a answer) {
 		return
 	}
 	switch {
-	case a.value != nil:
+	case a.read != nil:
 		of.err, of.remedy = "", ""
-		if err := s.known.take(a.name, a.value); err != nil {
-			of.err, of.remedy = text.Line(err.Error()), "use the swarmctl of the swarm's release"
-		}
+		s.known.take(a.read)
 	case a.lost == "":
 		of.err, of.remedy = a.err, a.remedy
 		s.known.drop(a.name)
@@ -252,7 +264,7 @@ func (s *screen) press(key string) tea.Cmd {
 	case "home", "g":
 		s.offset = 0
 	case "end", "G":
-		s.offset = len(s.body())
+		s.offset = math.MaxInt
 	}
 	s.offset = max(0, min(s.offset, len(s.body())-s.room()))
 	return nil

@@ -157,7 +157,7 @@ func TestViewsWithoutATraining(t *testing.T) {
 		*now = now.Add(8 * time.Second)
 	}
 	same(t, "stale_80x24", s)
-	s.Update(answer{name: "nodes", value: docs["nodes"], sn: "sn-2"})
+	s.Update(answer{name: "nodes", value: docs["nodes"], sn: "sn-2"}.reading())
 	if got := s.draw(); !strings.Contains(got, "live for 0 s") || !strings.Contains(got, "SN asked") || strings.Contains(got, "refused") {
 		t.Errorf("once it is asked again:\n%s", got)
 	}
@@ -171,7 +171,7 @@ func TestSilence(t *testing.T) {
 	if got := s.draw(); strings.Contains(got, "live") || !strings.Contains(got, "no answer for 8 s") || !strings.Contains(left, "about 15 s left") || !strings.Contains(got, "about 15 s left") {
 		t.Errorf("without an answer:\n%s", got)
 	}
-	s.Update(answer{name: "swarm", value: json.RawMessage(`{}`), sn: "sn-1"})
+	s.Update(answer{name: "swarm", value: json.RawMessage(`{}`), sn: "sn-1"}.reading())
 	if got := s.draw(); !strings.Contains(got, "live") {
 		t.Errorf("with an answer:\n%s", got)
 	}
@@ -290,7 +290,7 @@ func TestQuestions(t *testing.T) {
 	if n := len(s.questions()); n != 0 {
 		t.Errorf("%d more without an answer", n)
 	}
-	s.Update(answer{name: "swarm", value: json.RawMessage(`{}`), sn: "sn-1"})
+	s.Update(answer{name: "swarm", value: json.RawMessage(`{}`), sn: "sn-1"}.reading())
 	if busy := asking(s); busy != maxAsking {
 		t.Errorf("%d are under way after an answer, want %d", busy, maxAsking)
 	}
@@ -331,12 +331,12 @@ func TestOneDocumentIsNotTheSwarm(t *testing.T) {
 	s, _ := shownAt(t, recorded(t, "training"), stages["training"].at, 80, 24)
 	s.Update(answer{name: "nodes", sn: "sn-1", lost: "no SN has a leader", remedy: "wait"})
 	for _, name := range []string{"swarm", "contracts"} {
-		s.Update(answer{name: name, sn: "sn-1", value: json.RawMessage(`{}`)})
+		s.Update(answer{name: name, sn: "sn-1", value: json.RawMessage(`{}`)}.reading())
 		if got := s.draw(); !strings.Contains(got, "no SN has a leader") || strings.Contains(got, "live for") {
 			t.Errorf("after an answer for %s:\n%s", name, got)
 		}
 	}
-	s.Update(answer{name: "nodes", sn: "sn-1", value: json.RawMessage(`{}`)})
+	s.Update(answer{name: "nodes", sn: "sn-1", value: json.RawMessage(`{}`)}.reading())
 	s.Update(answer{name: "contract/" + contract, sn: "sn-1", lost: "it took too long"})
 	if got := s.draw(); !strings.Contains(got, "live for") || strings.Contains(got, "it took too long") {
 		t.Errorf("as one document does not come:\n%s", got)
@@ -420,17 +420,20 @@ func TestHistoryIsAskedForOnce(t *testing.T) {
 // TestRoundsAreThinned: of a long training older rounds are left out, but those with a failed attempt, and the first stays.
 func TestRoundsAreThinned(t *testing.T) {
 	var k known
-	round := func(n, after uint64) {
-		if err := k.take("history/c", json.RawMessage(fmt.Sprintf(`{"run":1,"after":%d,"rounds":[{"round":%d,"failed":[%s]}]}`, after, n, map[bool]string{true: `{"reason":"it failed"}`}[n == 2]))); err != nil {
+	take := func(value json.RawMessage) {
+		h, err := read("history/c", value)
+		if err != nil {
 			t.Fatal(err)
 		}
+		k.take(h)
+	}
+	round := func(n, after uint64) {
+		take(json.RawMessage(fmt.Sprintf(`{"run":1,"after":%d,"rounds":[{"round":%d,"failed":[%s]}]}`, after, n, map[bool]string{true: `{"reason":"it failed"}`}[n == 2])))
 	}
 	if round(9, 8); k.history != nil {
 		t.Error("rounds are shown of which those before are not known")
 	}
-	if err := k.take("history/c", json.RawMessage(`{"run":1,"rounds":[{"round":1}]}`)); err != nil {
-		t.Fatal(err)
-	}
+	take(json.RawMessage(`{"run":1,"rounds":[{"round":1}]}`))
 	for n := uint64(2); n <= 5000; n++ {
 		round(n, n-1)
 		if len(k.history.Rounds) > 2*points {
@@ -440,6 +443,16 @@ func TestRoundsAreThinned(t *testing.T) {
 	all := k.history.Rounds
 	if all[0].Round != 1 || all[1].Round != 2 || all[len(all)-1].Round != 5000 || all[len(all)-points].Round != 5000-points+1 {
 		t.Errorf("kept are %d, %d, … %d", all[0].Round, all[1].Round, all[len(all)-1].Round)
+	}
+}
+
+// TestAnswerThatIsNone: what can't be read is said in its place, with what to do.
+func TestAnswerThatIsNone(t *testing.T) {
+	docs := recorded(t, "training")
+	docs["contract/"+contract] = json.RawMessage(`{"name":5}`)
+	s, _ := shownAt(t, docs, stages["training"].at, 100, 24)
+	if got := ansi.Strip(s.draw()); !strings.Contains(got, "it can't be shown: read the answer") || !strings.Contains(got, "to do  use the swarmctl of the swarm's release") {
+		t.Errorf("an answer of another kind:\n%s", got)
 	}
 }
 
@@ -493,7 +506,7 @@ func TestOldDocuments(t *testing.T) {
 			s.questions()
 			for _, name := range s.names() {
 				if s.asked[name].asking && name != hangs {
-					s.Update(answer{name: name, value: docs[name], sn: "sn-1"})
+					s.Update(answer{name: name, value: docs[name], sn: "sn-1"}.reading())
 				}
 			}
 			*now = now.Add(time.Second)
@@ -519,7 +532,7 @@ func TestOldDocuments(t *testing.T) {
 		t.Errorf("paused:\n%s", got)
 	}
 	press(t, s, "p")
-	s.Update(answer{name: hangs, value: docs["contract/"+contract], sn: "sn-1"})
+	s.Update(answer{name: hangs, value: docs["contract/"+contract], sn: "sn-1"}.reading())
 	if got := ansi.Strip(s.draw()); strings.Contains(got, "old    ") {
 		t.Errorf("it came:\n%s", got)
 	}
@@ -528,7 +541,7 @@ func TestOldDocuments(t *testing.T) {
 // TestContractThatIsReset: the screen says that it was reset while it was shown, and shows nothing of the run before.
 func TestContractThatIsReset(t *testing.T) {
 	s, _ := shownAt(t, recorded(t, "training"), stages["training"].at, 80, 24)
-	s.Update(answer{name: "contract/" + contract, sn: "sn-1", value: json.RawMessage(`{"name":"` + contract + `","run":2,"phase":"uninitialised","sessions":[]}`)})
+	s.Update(answer{name: "contract/" + contract, sn: "sn-1", value: json.RawMessage(`{"name":"` + contract + `","run":2,"phase":"uninitialised","sessions":[]}`)}.reading())
 	if got := ansi.Strip(s.draw()); !strings.Contains(got, "this is run 2, that was run 1") || strings.Contains(got, "2.1840") || strings.Contains(got, "PEER") {
 		t.Errorf("reset:\n%s", got)
 	}
@@ -536,18 +549,18 @@ func TestContractThatIsReset(t *testing.T) {
 	if got := ansi.Strip(s.draw()); !strings.Contains(got, "it can't be shown: there is no contract") || !strings.Contains(got, "to do  swarmctl list contracts") || strings.Contains(got, "run 2") {
 		t.Errorf("deleted:\n%s", got)
 	}
-	s.Update(answer{name: "contract/" + contract, sn: "sn-1", value: json.RawMessage(`{"name":"` + contract + `","run":3,"phase":"uninitialised","sessions":[]}`)})
+	s.Update(answer{name: "contract/" + contract, sn: "sn-1", value: json.RawMessage(`{"name":"` + contract + `","run":3,"phase":"uninitialised","sessions":[]}`)}.reading())
 	if got := ansi.Strip(s.draw()); !strings.Contains(got, "this is run 3, that was run 2") {
 		t.Errorf("made anew:\n%s", got)
 	}
 	s.show("other")
 	s.questions()
-	s.Update(answer{name: "contract/other", sn: "sn-1", value: json.RawMessage(`{"name":"other","run":7}`)})
+	s.Update(answer{name: "contract/other", sn: "sn-1", value: json.RawMessage(`{"name":"other","run":7}`)}.reading())
 	if got := ansi.Strip(s.draw()); !strings.Contains(got, "run 7") || strings.Contains(got, "began anew") {
 		t.Errorf("another one:\n%s", got)
 	}
 	s.show(contract)
-	s.Update(answer{name: "contract/other", sn: "sn-1", value: json.RawMessage(`{"name":"other","run":9}`)})
+	s.Update(answer{name: "contract/other", sn: "sn-1", value: json.RawMessage(`{"name":"other","run":9}`)}.reading())
 	if s.known.status != nil {
 		t.Error("an answer about a contract that is not shown is shown")
 	}
