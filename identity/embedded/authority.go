@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -54,7 +55,41 @@ type Authority struct {
 	cfg     Config
 	domain  spiffeid.TrustDomain
 	sockets map[string][]string
+	served  map[string]*served // by socket
+	ca      atomic.Pointer[authorityCA]
 	ready   chan struct{}
+}
+
+// Status is what an authority does.
+type Status struct {
+	// CANotAfter is when its CA certificate expires; zero: it has none yet.
+	CANotAfter time.Time
+	// Sockets is what was had at each, by name.
+	Sockets map[string]Socket
+}
+
+// Socket is what was had at one.
+type Socket struct {
+	Issued    uint64 // SVIDs
+	Workloads int64  // streams of programs that are given SVIDs now
+}
+
+// served counts what is had at a socket.
+type served struct {
+	issued    atomic.Uint64
+	workloads atomic.Int64
+}
+
+// Status returns what this authority has done since it runs. It may be called at any time.
+func (a *Authority) Status() Status {
+	s := Status{Sockets: map[string]Socket{}}
+	if ca := a.ca.Load(); ca != nil {
+		s.CANotAfter = ca.cert.NotAfter
+	}
+	for name, n := range a.served {
+		s.Sockets[name] = Socket{Issued: n.issued.Load(), Workloads: n.workloads.Load()}
+	}
+	return s
 }
 
 // New checks the configuration; it opens and writes nothing.
@@ -75,7 +110,7 @@ func New(cfg Config) (*Authority, error) {
 	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("authority: %w", err)
 	}
-	a := &Authority{cfg: cfg, domain: domain, sockets: map[string][]string{}, ready: make(chan struct{})}
+	a := &Authority{cfg: cfg, domain: domain, sockets: map[string][]string{}, served: map[string]*served{}, ready: make(chan struct{})}
 	for _, r := range identity.Roles() {
 		a.sockets[string(r)] = []string{"/swarm/" + string(r)}
 	}
@@ -86,6 +121,7 @@ func New(cfg Config) (*Authority, error) {
 		a.sockets[name] = paths
 	}
 	for name := range a.sockets {
+		a.served[name] = &served{}
 		if p := SocketPath(cfg.Dir, name); len(p) > maxUnixPath {
 			return nil, fmt.Errorf("authority: socket path %s has %d bytes: unix sockets allow %d; use a directory with a shorter path", p, len(p), maxUnixPath)
 		}
@@ -114,6 +150,7 @@ func (a *Authority) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.ca.Store(ca)
 	group, ctx := errgroup.WithContext(ctx)
 	var listeners []net.Listener
 	for name, paths := range a.sockets {
@@ -125,7 +162,7 @@ func (a *Authority) Run(ctx context.Context) error {
 			return err
 		}
 		listeners = append(listeners, l)
-		api := &workloadAPI{ca: ca, paths: paths, ttl: a.cfg.TTL, log: a.cfg.Log.With("socket", name)}
+		api := &workloadAPI{ca: ca, paths: paths, ttl: a.cfg.TTL, served: a.served[name], log: a.cfg.Log.With("socket", name)}
 		group.Go(func() error { return serve(ctx, l, api) })
 	}
 	a.cfg.Log.Warn("embedded authority started: for one machine only, not for production", "dir", a.cfg.Dir, "trust_domain", a.domain.Name(), "svid_ttl", a.cfg.TTL)

@@ -131,6 +131,38 @@ func TestOwnNameIsPreferredAndWrongRolesAreNot(t *testing.T) {
 	}
 }
 
+// TestStatus: what was issued is counted by socket, and who has a stream.
+func TestStatus(t *testing.T) {
+	dir := shortDir(t)
+	a, err := embedded.New(embedded.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := a.Status(); !s.CANotAfter.IsZero() || len(s.Sockets) == 0 {
+		t.Errorf("before it runs: %+v", s)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	<-a.Ready()
+	src, err := source(t, dir, "sl", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := a.Status()
+	if s.Sockets["sl"] != (embedded.Socket{Issued: 1, Workloads: 1}) || s.Sockets["sn"] != (embedded.Socket{}) || time.Until(s.CANotAfter) < 24*time.Hour {
+		t.Errorf("with one SL: %+v", s)
+	}
+	_ = src.Close()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if s := a.Status(); s.Sockets["sl"] != (embedded.Socket{Issued: 1}) {
+		t.Errorf("after it: %+v", s)
+	}
+}
+
 func TestHeaderIsRequired(t *testing.T) {
 	dir := shortDir(t)
 	defer start(t, embedded.Config{Dir: dir})()

@@ -20,10 +20,11 @@ const securityHeader = "workload.spiffe.io"
 type workloadAPI struct {
 	workload.UnimplementedSpiffeWorkloadAPIServer
 
-	ca    *authorityCA
-	paths []string
-	ttl   time.Duration
-	log   *slog.Logger
+	ca     *authorityCA
+	paths  []string
+	ttl    time.Duration
+	served *served
+	log    *slog.Logger
 }
 
 // FetchX509SVID sends the socket's SVIDs now and new ones whenever half of their life is over.
@@ -32,6 +33,8 @@ func (w *workloadAPI) FetchX509SVID(_ *workload.X509SVIDRequest, stream grpc.Ser
 	if err := checkHeader(ctx); err != nil {
 		return err
 	}
+	w.served.workloads.Add(1)
+	defer w.served.workloads.Add(-1)
 	for {
 		resp := &workload.X509SVIDResponse{}
 		renewAt := time.Now().Add(w.ttl / 2)
@@ -43,6 +46,7 @@ func (w *workloadAPI) FetchX509SVID(_ *workload.X509SVIDRequest, stream grpc.Ser
 			renewAt = s.renewAt
 			resp.Svids = append(resp.Svids, &workload.X509SVID{SpiffeId: s.id, X509Svid: s.cert, X509SvidKey: s.key, Bundle: w.ca.cert.Raw})
 		}
+		w.served.issued.Add(uint64(len(resp.Svids)))
 		if err := stream.Send(resp); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package spire
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -103,6 +104,39 @@ func (s *Server) Bundle(ctx context.Context) (pemBytes []byte, trustDomain strin
 		return nil, "", errors.New("get trust bundle: the SPIRE server has no X.509 authority yet")
 	}
 	return pemBytes, bundle.TrustDomain, nil
+}
+
+// Counts is how much a server has.
+type Counts struct {
+	Entries, Agents int
+	// CANotAfter is when the newest certificate expires with which the server may sign.
+	CANotAfter time.Time
+}
+
+// Count counts what a server has.
+type Count func(ctx context.Context) (Counts, error)
+
+// Counts counts what the server has.
+func (s *Server) Counts(ctx context.Context) (n Counts, err error) {
+	entries, err := s.entries.CountEntries(ctx, &entryv1.CountEntriesRequest{})
+	if err != nil {
+		return n, s.failed("count entries", err)
+	}
+	agents, err := s.agents.CountAgents(ctx, &agentv1.CountAgentsRequest{})
+	if err != nil {
+		return n, s.failed("count agents", err)
+	}
+	bundle, err := s.bundles.GetBundle(ctx, &bundlev1.GetBundleRequest{})
+	if err != nil {
+		return n, s.failed("get trust bundle", err)
+	}
+	for _, a := range bundle.X509Authorities {
+		if cert, err := x509.ParseCertificate(a.Asn1); err == nil && cert.NotAfter.After(n.CANotAfter) {
+			n.CANotAfter = cert.NotAfter
+		}
+	}
+	n.Entries, n.Agents = int(entries.Count), int(agents.Count)
+	return n, nil
 }
 
 // AgentOf returns the path that suits the agent of a node: its own, if a registration entry has that for a parent, else the

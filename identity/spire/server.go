@@ -37,6 +37,8 @@ type ServerConfig struct {
 	Nodes []string
 	// FederatesWith are the trust domains that the swarm's entries federate with.
 	FederatesWith []string
+	// Answers is told what counts what the server has, once that answers; nil: nobody wants it.
+	Answers func(count Count)
 	// Log gets what the server says, too. The server itself leaves out what is below its level.
 	Log *slog.Logger
 }
@@ -146,6 +148,9 @@ func serve(ctx context.Context, cfg ServerConfig, set settings, plan *plan, chil
 	defer api.Close()
 	if err := awaitServer(ctx, api, child); err != nil {
 		return explainPort(err, set.port)
+	}
+	if cfg.Answers != nil {
+		cfg.Answers(api.Counts)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

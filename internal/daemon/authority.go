@@ -6,7 +6,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity/embedded"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/logs/form"
+	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/userdirs"
 	"github.com/swarmd/swarmd/internal/version"
 )
@@ -14,7 +16,7 @@ import (
 func authorityCommand(e Env) *cli.Command {
 	flags := []cli.Flag{
 		stringFlag("dir", "directory of the CA's key and the sockets"),
-		stringFlag("log-level", "debug, info, warn or error"),
+		metricsFlag("it"), stringFlag("log-level", "debug, info, warn or error"),
 	}
 	return command("run-authority", "run the embedded identity authority (one machine, not for production)", flags, func(c *cli.Context) error {
 		level, err := logLevel(c.String("log-level"))
@@ -27,10 +29,17 @@ func authorityCommand(e Env) *cli.Command {
 				return err
 			}
 		}
-		a, err := embedded.New(embedded.Config{Dir: dir, Log: form.New(e.Stderr, "swarm.authority", level)})
+		log := form.New(e.Stderr, "swarm.authority", level)
+		a, err := embedded.New(embedded.Config{Dir: dir, Log: log})
 		if err != nil {
 			return err
 		}
+		m, err := openMetrics(c.Context, e, start.Metrics(c.String(metrics.Option)), string(metrics.RoleAuthority), metrics.RoleAuthority, log)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = m.Close() }() // its readers have gone by then, or are cut
+		m.Authority(a.Status)
 		return a.Run(c.Context)
 	})
 }

@@ -51,7 +51,7 @@ func commonFlags() []cli.Flag {
 		stringFlag("swarm-id", "refuse any swarm but this one from the first contact on"),
 		stringFlag("invite", "FILE with the invitation that `swarmctl invite` printed, - for standard input: name, identity, SNs and swarm are its own; a restart needs none"),
 		runtimeFlag(),
-		stringFlag(metrics.Option, "HOST:PORT where this node serves its metrics for Prometheus, such as 127.0.0.1:9464 (default: nowhere); whoever reaches it may read them"),
+		metricsFlag("this node", env(metrics.Option)...),
 		stringFlag("log-level", "debug, info, warn or error"),
 		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
 	}, slices.Concat(certFlags(), agentFlags(), containerFlags())...)
@@ -101,9 +101,7 @@ func commonProblems(c *cli.Context, e Env, o *start.Node, role identity.Role, po
 		Name: o.NodeName(role, port), Host: o.Host, SwarmID: o.SwarmID, TrustDomains: o.TrustDomains, SPIFFEPrefix: prefix, StateDir: o.StateDir, Metrics: string(o.Metrics),
 		Log: form.New(io.MultiWriter(e.Stderr, kept), loggerOf(role), level), OwnLog: kept, MetricsLocal: e.Getenv(start.MetricsLocal) != "",
 	}
-	if o.Metrics.Open() && e.Getenv(start.InContainer) == "" {
-		cfg.Log.Warn("metrics are served beyond this host, to whoever reaches the address: they name nodes and contracts, so let a firewall or a proxy admit your Prometheus alone", "address", o.Metrics)
-	}
+	sayOpen(o.Metrics, e, cfg.Log)
 	p2p.BridgeLogs(form.New(e.Stderr, "swarm.p2p", slog.LevelWarn).Handler())
 	if cfg.StateDir == "" {
 		nodes, err := userdirs.Of(e.Getenv).Nodes()

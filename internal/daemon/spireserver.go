@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/logs/form"
+	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
@@ -40,7 +41,7 @@ func spireServerCommand(e Env) *cli.Command {
 		&cli.StringSliceFlag{Name: "node", Usage: "registration entry for one node, such as sl/hospital-a (repeatable)"},
 		&cli.StringSliceFlag{Name: "federates-with", Usage: "let the swarm's entries federate with this trust domain (repeatable)"},
 		&cli.StringFlag{Name: "name", Usage: "name by which this host knows the server, and of its container (default: spire-server, and the engine's choice)"},
-		runtimeFlag(), envFlag("K=V in the container's environment, with --runtime docker (repeatable)"),
+		runtimeFlag(), envFlag("K=V in the container's environment, with --runtime docker (repeatable)"), metricsFlag("it"),
 		&cli.StringFlag{Name: "log-level", Aliases: []string{"logLevel"}, EnvVars: env("log-level"), Usage: "debug, info, warn or error"},
 		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
 	}, slices.Concat(serverOptions(), containerFlags())...)
@@ -88,8 +89,13 @@ func runSpireServer(c *cli.Context, e Env, o *start.SpireServer) error {
 	}
 	log := form.New(e.Stderr, "swarm.spire", level)
 	defer registerProcess(e, engine.RoleSpireServer, o.NodeName(), "", dir, log)()
+	m, err := openMetrics(c.Context, e, o.Metrics, o.NodeName(), metrics.RoleSpireServer, log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.Close() }() // its readers have gone by then, or are cut
 	return spire.RunServer(c.Context, spire.ServerConfig{
-		ConfigFile: o.Config, StateDir: dir, TrustDomain: o.TrustDomain, Args: args, Nodes: o.Nodes, FederatesWith: o.FederatesWith, Log: log,
+		ConfigFile: o.Config, StateDir: dir, TrustDomain: o.TrustDomain, Args: args, Nodes: o.Nodes, FederatesWith: o.FederatesWith, Log: log, Answers: m.SpireServer(),
 	})
 }
 

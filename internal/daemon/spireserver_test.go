@@ -124,13 +124,20 @@ func TestSpireServerAndToken(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
 	dir := filepath.Join(home, "server")
 	socket := filepath.Join(dir, "api.sock")
-	out := runServer(t, home, "--state-dir", dir, "-trustDomain", "a.example", "--node=sl/hospital-a", "-logLevel=debug", "--runtime", "process")
+	out := runServer(t, home, "--state-dir", dir, "-trustDomain", "a.example", "--node=sl/hospital-a", "-logLevel=debug", "--runtime", "process", "--metrics", unused(t))
 	for _, want := range []string{
 		"socket=" + socket, "trust_domain=a.example", "swarmd spire-token --server-socket " + socket + " sl/hospital-a", " : DEBUG : ",
-		"entry_id=swarm.sl.hospital-a", " : spire-server : INFO : ",
+		"entry_id=swarm.sl.hospital-a", " : spire-server : INFO : ", "metrics are served",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
+		}
+	}
+
+	told := scrape(t, out.String())
+	for _, want := range []string{"\nswarmd_spire_server_up 1\n", "\nswarmd_spire_registration_entries 6\n", "\nswarmd_spire_agents 0\n", "\nswarmd_ca_expiry_timestamp_seconds ", "\nswarmd_node_info{name=\"spire-server\",role=\"spire-server\"} 1\n"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("its metrics lack %q:\n%s", want, told)
 		}
 	}
 

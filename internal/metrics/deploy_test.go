@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/task"
+	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/swop"
 	"github.com/swarmd/swarmd/internal/work"
 )
@@ -135,9 +137,13 @@ func everything(t *testing.T) map[string]string {
 	defer ln.Close()
 	s.API(ln)
 	talkToItself(t, s)
+	spireAt, answers := openSPIRE(t)
+	answers(func(context.Context) (spire.Counts, error) { return spire.Counts{CANotAfter: expires}, nil })
 	all := map[string]string{}
-	for _, m := range typeLine.FindAllStringSubmatch(read(t, at), -1) {
-		all[m[1]] = m[2]
+	for _, at := range []string{at, openAuthority(t), spireAt} {
+		for _, m := range typeLine.FindAllStringSubmatch(read(t, at), -1) {
+			all[m[1]] = m[2]
+		}
 	}
 	return all
 }

@@ -46,7 +46,8 @@ type Config struct {
 	Local   bool   // Address is a container's, and published on loopback of its host
 	Name    string // of the node
 	Role    identity.Role
-	Health  func() health.Report
+	Health  func() health.Report   // nil: this is no node
+	SVID    func() identity.Status // of what is no node and has an identity all the same; else nil
 	Listen  func(ctx context.Context, network, address string) (net.Listener, error)
 	Log     *slog.Logger
 }
@@ -76,9 +77,13 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
 	s := &Server{cfg: cfg, registry: prometheus.NewRegistry(), traffic: newTraffic(), quit: make(chan struct{})}
-	s.register(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.traffic, ofProcess(cfg), ofHealth(cfg.Health),
-	)
+	s.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), ofProcess(cfg))
+	if cfg.Health != nil {
+		s.register(s.traffic, ofHealth(cfg.Health))
+	}
+	if cfg.SVID != nil {
+		s.register(ofSVID(cfg.SVID))
+	}
 	s.http = &http.Server{
 		Handler: s.handler(ln.Addr()), ReadHeaderTimeout: readTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
@@ -241,24 +246,5 @@ func ofProcess(cfg Config) prometheus.Collector {
 	return described{[]*prometheus.Desc{build, node}, func(to chan<- prometheus.Metric) {
 		gauge(to, build, 1, v.Version, v.Commit, v.Go)
 		gauge(to, node, 1, cfg.Name, string(cfg.Role))
-	}}
-}
-
-// ofHealth tells of the node's health.
-func ofHealth(report func() health.Report) prometheus.Collector {
-	ready := desc("node_ready", "1: the node has come up and serves.")
-	healthy := desc("node_healthy", "1: the node is healthy, as swarmd health has it.")
-	expires := desc("svid_expiry_timestamp_seconds", "When the node's SVID expires; absent while it has none.")
-	begins := desc("svid_not_before_timestamp_seconds", "When the life of the node's SVID began.")
-	leader := desc("leader_contact_timestamp_seconds", "When a raft leader was last in contact with the node; absent before the first time.")
-	return described{[]*prometheus.Desc{ready, healthy, expires, begins, leader}, func(to chan<- prometheus.Metric) {
-		r := report()
-		gauge(to, ready, truth(r.Ready))
-		gauge(to, healthy, truth(r.Healthy))
-		for d, at := range map[*prometheus.Desc]*time.Time{expires: r.Identity.NotAfter, begins: r.Identity.NotBefore, leader: r.LeaderSeen} {
-			if at != nil {
-				gauge(to, d, float64(at.UnixMilli())/1000)
-			}
-		}
 	}}
 }

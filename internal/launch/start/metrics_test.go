@@ -52,6 +52,11 @@ func TestMetricsOfContainers(t *testing.T) {
 			t.Errorf("%s: open to others: %v", c.at, c.at.Open())
 		}
 	}
+	server := start.SpireServer{Metrics: "127.0.0.1:9464"}
+	s, err := server.Component(start.Env{Getenv: func(string) string { return "" }})
+	if err != nil || !slices.Equal(s.Publish, []string{"127.0.0.1:9464:9464"}) || !slices.Contains(s.Args, "--metrics=:9464") || !slices.Contains(s.Vars, "SWARM_METRICS_LOCAL=1") {
+		t.Errorf("a SPIRE server: %v, published %q, arguments %q, variables %q", err, s.Publish, s.Args, s.Vars)
+	}
 	var m start.Metrics
 	if err := m.UnmarshalText([]byte("127.0.0.1:70000")); err == nil || m != "" {
 		t.Error(err, m)

@@ -110,6 +110,7 @@ type SpireServer struct {
 	FederatesWith []string `option:"federates-with"`
 	Name          string   `option:"name"`
 	LogLevel      string   `option:"log-level"`
+	Metrics       Metrics  `option:"metrics,host"`
 
 	SPIRE     SpireServerOptions
 	Container component.Options
@@ -149,6 +150,9 @@ func (o *SpireServer) NodeName() string {
 func (o *SpireServer) Component(env Env) (component.Spec, error) {
 	s, err := newSpec(engine.RoleSpireServer, o.NodeName(), o.Name, o.Container, env)
 	if err != nil {
+		return s, err
+	}
+	if err := o.Metrics.publish(&s); err != nil {
 		return s, err
 	}
 	return s, tell(&s, o, o.StateDir, env)
