@@ -9,6 +9,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/task"
 )
 
 // Bounds of what is told by name.
@@ -77,7 +78,7 @@ func (w *waits) now(contracts []string, ask func(contract string) planner.Status
 
 // descriptions are those of what it tells.
 type descriptions struct {
-	up, sessions, rounds, participants, tried, failed, waiting, since *prometheus.Desc
+	up, sessions, rounds, participants, tried, failed, waiting, since, assignments *prometheus.Desc
 }
 
 // attempts counts those of one label.
@@ -97,6 +98,7 @@ func newFollower(s Contracts, status func(string) planner.Status) *follower {
 			tried:        desc("contract_attempts_total", "Attempts of rounds that were planned since this SN runs.", "contract"),
 			failed:       desc("contract_attempts_failed_total", "Attempts of rounds that ended without a commit since this SN runs.", "contract"),
 			waiting:      desc("contract_waiting", "1: what a contract waits for, told by the SN that leads.", "contract", "reason"),
+			assignments:  desc("assignments", "Assignments of tasks and jobs, by phase: waiting, preparing, running, ending, over.", "phase"),
 			since:        desc("contract_waiting_since_timestamp_seconds", "Since when a contract waits for that, told by the SN that leads.", "contract"),
 		},
 	}
@@ -191,7 +193,7 @@ func less(a, b uint64) uint64 { return max(a, b) - b }
 
 // Describe implements prometheus.Collector.
 func (f *follower) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{f.is.up, f.is.sessions, f.is.rounds, f.is.participants, f.is.tried, f.is.failed, f.is.waiting, f.is.since} {
+	for _, d := range []*prometheus.Desc{f.is.up, f.is.sessions, f.is.rounds, f.is.participants, f.is.tried, f.is.failed, f.is.waiting, f.is.since, f.is.assignments} {
 		to <- d
 	}
 }
@@ -201,6 +203,7 @@ func (f *follower) Collect(to chan<- prometheus.Metric) {
 	v := f.state.View()
 	f.collectNodes(to, v)
 	f.collectContracts(to, v)
+	f.collectAssignments(to, v)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for label, n := range f.sums {
@@ -274,6 +277,17 @@ func (f *follower) collectContracts(to chan<- prometheus.Metric, v *state.State)
 		gauge(to, f.is.participants, float64(n.participants), label)
 		gauge(to, f.is.sessions, float64(n.open), label, state.SessionOpen)
 		gauge(to, f.is.sessions, float64(n.closed), label, state.SessionClosed)
+	}
+}
+
+// collectAssignments tells how many there are, those that are over among them as long as the state keeps them.
+func (f *follower) collectAssignments(to chan<- prometheus.Metric, v *state.State) {
+	found := map[task.Phase]int{}
+	for _, a := range v.Tasks.Whole().Assignments {
+		found[a.Phase]++
+	}
+	for _, phase := range []task.Phase{task.Waiting, task.Preparing, task.Running, task.Ending, task.Over} {
+		gauge(to, f.is.assignments, float64(found[phase]), string(phase))
 	}
 }
 

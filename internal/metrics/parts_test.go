@@ -98,10 +98,23 @@ func TestRaft(t *testing.T) {
 	has(t, body, "swarmd_raft_is_leader 1", "swarmd_raft_has_leader 1", "swarmd_raft_term 3", "swarmd_raft_commit_index 12", "swarmd_raft_applied_index 11", "swarmd_raft_log_entries 7",
 		"swarmd_raft_log_size_bytes 900", "swarmd_raft_voters 3", "swarmd_raft_servers 4", "swarmd_raft_queue_length 2", "swarmd_ledger_complete 0", "swarmd_ledger_records 5", "swarmd_ledger_size_bytes 500",
 		`swarmd_raft_commit_duration_seconds_bucket{le="0.005"} 0`, `swarmd_raft_commit_duration_seconds_bucket{le="0.01"} 1`,
-		`swarmd_node_up{name="sn-1",role="sn"} 1`, `swarmd_node_up{name="sl-1",role="sl"} 0`)
+		`swarmd_node_up{name="sn-1",role="sn"} 1`, `swarmd_node_up{name="sl-1",role="sl"} 0`, `swarmd_assignments{phase="running"} 0`)
 	if strings.Contains(body, "sl-2") {
 		t.Error("a node that left is told of")
 	}
+	promtool(t, body)
+}
+
+// TestAssignments are told of by phase, tasks that wait for hosts among them.
+func TestAssignments(t *testing.T) {
+	s, at := open(t)
+	g := newGroup()
+	g.view = &state.State{Tasks: &task.Board{Assignments: map[string]*task.Assignment{
+		"a": {Phase: task.Waiting}, "b": {Phase: task.Waiting}, "c": {Phase: task.Running}, "d": {Phase: task.Over},
+	}}}
+	s.Raft(g, idle)
+	body := read(t, at)
+	has(t, body, `swarmd_assignments{phase="waiting"} 2`, `swarmd_assignments{phase="running"} 1`, `swarmd_assignments{phase="over"} 1`, `swarmd_assignments{phase="ending"} 0`)
 	promtool(t, body)
 }
 
