@@ -30,8 +30,9 @@ import (
 
 // prometheus is a real one that scrapes a swarm.
 type prometheus struct {
-	w   *swarm
-	url string
+	w     *swarm
+	url   string
+	fired map[string]bool // by alert
 }
 
 // metricsAt is where node i serves its metrics.
@@ -65,7 +66,7 @@ func (w *swarm) prometheus(targets ...string) *prometheus {
 	at := w.Addr(200) + ":9090"
 	p := w.Start(200, "prometheus", path, "--config.file="+w.Path("prometheus.yml"), "--storage.tsdb.path="+w.Path("tsdb"), "--web.listen-address="+at)
 	p.Sees("Server is ready to receive web requests")
-	return &prometheus{w, "http://" + at}
+	return &prometheus{w, "http://" + at, map[string]bool{}}
 }
 
 // ask asks its API for something.
@@ -143,6 +144,28 @@ func (p *prometheus) fires(alert, label, value string) {
 	p.until(fmt.Sprintf("alert %s with %s=%s", alert, label, value), func() bool {
 		return slices.ContainsFunc(p.firing()[alert], func(l map[string]string) bool { return l[label] == value })
 	})
+	p.fired[alert] = true
+}
+
+// allFired wants each alert that there is to have been waited for.
+func (p *prometheus) allFired() {
+	p.w.T.Helper()
+	var data struct {
+		Groups []struct{ Rules []struct{ Name string } }
+	}
+	if err := p.ask("rules", &data); err != nil {
+		p.w.T.Fatal(err)
+	}
+	if len(data.Groups) == 0 {
+		p.w.T.Error("Prometheus has no rules")
+	}
+	for _, g := range data.Groups {
+		for _, r := range g.Rules {
+			if !p.fired[r.Name] {
+				p.w.T.Errorf("nothing here has caused %s", r.Name)
+			}
+		}
+	}
 }
 
 // issue signs a certificate with the key of the swarm's authority, for an hour of which all but some minutes are over.
@@ -194,42 +217,55 @@ func (w *swarm) issue(id string, left time.Duration) (options []string) {
 	return []string{"--cert", w.Path("late.pem"), "--key", w.Path("late-key.pem"), "--cacert", w.Path("late-ca.pem")}
 }
 
-// dashboard are the expressions of the dashboard, with all swarms and contracts chosen.
-func dashboard(t *testing.T) (all []string) {
+// shown is what a panel of the dashboard shows.
+type shown struct {
+	expr   string   // with all swarms and contracts chosen
+	labels []string // that its legend names
+}
+
+// dashboard is what the dashboard's panels show.
+func dashboard(t *testing.T) (all []shown) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "deploy", "prometheus", "grafana-dashboard.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var d struct {
-		Panels []struct{ Targets []struct{ Expr string } }
+		Panels []struct {
+			Targets []struct{ Expr, LegendFormat string }
+		}
 	}
 	if err := json.Unmarshal(raw, &d); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range d.Panels {
 		for _, x := range p.Targets {
-			all = append(all, strings.NewReplacer("$swarm", ".*", "$contract", ".*").Replace(x.Expr))
+			one := shown{expr: strings.NewReplacer("$swarm", ".*", "$contract", ".*").Replace(x.Expr)}
+			for _, m := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(x.LegendFormat, -1) {
+				one.labels = append(one.labels, m[1])
+			}
+			all = append(all, one)
 		}
 	}
 	return all
 }
 
-// TestPrometheusScrapesASwarm: a real Prometheus reads three SNs and three SLs that train. Every panel of the dashboard shows something, no
-// alert fires while all is well, and each fires for what causes it.
+// TestPrometheusScrapesASwarm: a real Prometheus reads three SNs, three SLs that train, a SWOP that runs a job, and the authority. Every panel of
+// the dashboard shows something, no alert fires while all is well, and each fires for what causes it. What each tells is what promtool takes.
 func TestPrometheusScrapesASwarm(t *testing.T) {
 	e2etest.NeedPython(t)
 	t.Parallel()
 	w := newSwarm(t)
-	authority := w.authority()
-	authority.Sees("embedded authority started")
+	issuer := w.metricsAt(30)
+	e2etest.Start(t, "authority", w.Dir, nil, "swarmd", "run-authority", "--dir", w.Path("ca"), "--metrics", issuer).Sees("embedded authority started")
 	var sns, sls []*e2etest.Proc
 	var targets []string
 	for i := 1; i <= 3; i++ {
 		sns = append(sns, w.SN(i, "--metrics", w.metricsAt(i)))
 		targets = append(targets, w.metricsAt(i), w.metricsAt(10+i))
 	}
-	late := w.metricsAt(14)
+	late, host := w.metricsAt(14), w.metricsAt(21)
+	targets = append(targets, host, issuer)
 	prom := w.prometheus(append(targets, late)...)
 	for _, p := range sns {
 		p.Sees(apiMarker)
@@ -241,11 +277,23 @@ func TestPrometheusScrapesASwarm(t *testing.T) {
 		}
 		sls = append(sls, w.SL(i, "MIN_PEERS=3", "BATCHES=100000", batch, "--expected-peers=3", "--stall-grace=1s", "--metrics="+w.metricsAt(10+i)))
 	}
+	w.swop(1, "--metrics="+host).Sees("Ready for Task Execution!")
+	w.says(0, "run job "+w.written("long", "replicas: 2\ngrace: 1s\nresources: {cpu: 0.1}\n", "import time\ntime.sleep(3600)\n"))
+	prom.until("members of the job", func() bool {
+		return len(prom.query(`swarmd_task_members{task_type="RUN_JOB", state="ready"} == 2`)) == 1 && len(prom.query(`swarmd_assignments{phase="running"} == 1`)) == 3
+	})
 	prom.until("rounds of all three SLs", func() bool {
 		return len(prom.query(`swarmd_program_models_total{contributed="true"} >= 3`)) == 3 && len(prom.query(`swarmd_contract_rounds_total{contract="e2e"} >= 3`)) == 3
 	})
-	prom.until("all SNs to be up", func() bool { return len(prom.query(`count by (name) (swarmd_node_up == 1) == 3`)) == 6 })
+	prom.until("all SNs to be up", func() bool { return len(prom.query(`count by (name) (swarmd_node_up == 1) == 3`)) == 7 })
 	prom.wellFed()
+	w.says(0, "cancel job long")
+	prom.until("no members of the job", func() bool {
+		return len(prom.query(`sum(swarmd_task_members) == 0`)) == 1 && len(prom.query(`swarmd_assignments{phase="over"} == 1`)) == 3
+	})
+	for _, at := range targets {
+		w.lint(at)
+	}
 	prom.until("no alert but that a node is down which is not started yet", func() bool {
 		found := prom.firing()
 		delete(found, "SwarmdAttemptsFail") // one may have, on a busy machine
@@ -275,17 +323,22 @@ func TestPrometheusScrapesASwarm(t *testing.T) {
 	for _, p := range sls {
 		p.Kill()
 	}
+	prom.allFired()
 }
 
-// wellFed wants every expression of the dashboard to show something, and the answers to be what promtool takes. Hosts of tasks are not there.
+// wellFed wants every expression of the dashboard to show something, with the labels that its legend names.
 func (p *prometheus) wellFed() {
 	p.w.T.Helper()
-	for _, expr := range dashboard(p.w.T) {
-		if len(p.query(expr)) > 0 {
-			continue
+	for _, x := range dashboard(p.w.T) {
+		found := p.query(x.expr)
+		if len(found) == 0 { // rates need two scrapes within their time, and quantiles something that happened in it
+			p.until("anything of "+x.expr, func() bool { found = p.query(x.expr); return len(found) > 0 })
 		}
-		// Rates need two scrapes within their time, and quantiles something that happened in it.
-		p.until("anything of "+expr, func() bool { return len(p.query(expr)) > 0 || strings.Contains(expr, "swarmd_task_members") })
+		for _, label := range x.labels {
+			if found[0].Metric[label] == "" {
+				p.w.T.Errorf("%s has no label %s, which its legend names: %v", x.expr, label, found[0].Metric)
+			}
+		}
 	}
 	if peers := p.query(`count by (instance) (swarmd_peer_bytes_total{peer=~"sl-[123]", direction="sent"} > 0)`); len(peers) != 3 {
 		p.w.T.Errorf("SLs that have sent bytes to others by name: %v", peers)
@@ -294,8 +347,30 @@ func (p *prometheus) wellFed() {
 	for _, s := range p.query(`swarmd_node_info`) {
 		names[s.Metric["name"]] = true
 	}
-	if got := slices.Sorted(maps.Keys(names)); strings.Join(got, " ") != "sl-1 sl-2 sl-3 sn-1 sn-2 sn-3" {
+	if got := slices.Sorted(maps.Keys(names)); strings.Join(got, " ") != "authority sl-1 sl-2 sl-3 sn-1 sn-2 sn-3 swop-1" {
 		p.w.T.Errorf("nodes: %v", got)
+	}
+	if issued := p.query(`swarmd_svids_issued_total{role=~"sn|sl|swop"} > 0`); len(issued) != 3 {
+		p.w.T.Errorf("roles of which the authority has issued SVIDs: %v", issued)
+	}
+}
+
+// lint wants promtool to find nothing wrong with what is told at an address.
+func (w *swarm) lint(at string) {
+	w.T.Helper()
+	path, err := exec.LookPath("promtool")
+	if err != nil {
+		w.T.Skip("needs promtool: apt-get install prometheus")
+	}
+	res, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + at + "/metrics")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	defer res.Body.Close()
+	cmd := exec.CommandContext(w.T.Context(), path, "check", "metrics")
+	cmd.Stdin = res.Body
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		w.T.Errorf("promtool check metrics, of %s: %v\n%s", at, err, out)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // swop starts SWOP i, whose profile has the SLs 2i-1 and 2i, as processes.
-func (w *swarm) swop(i int) *e2etest.Proc {
+func (w *swarm) swop(i int, extra ...string) *e2etest.Proc {
 	w.T.Helper()
 	w.CopyProgram(w.Path("private"))
 	profile := fmt.Sprintf("groupname: g%d\ntaskrunner: %s\npolicyuri: policy.yaml\nnetwork: none\nresourcemgr:\napls:\napisrv:\n  locator:\n    host: %s\n    port: null\n    service: null\nenvvars: null\nnodes:\n",
@@ -37,7 +37,7 @@ func (w *swarm) swop(i int) *e2etest.Proc {
 	return e2etest.Start(w.T, fmt.Sprintf("swop-%d", i), w.Dir, nil, append([]string{
 		"swarmd", "run-swop", "--name", fmt.Sprintf("swop-%d", i), "--host-ip", w.Addr(20 + i), "--usr-dir", dir, "--profile-file-name", "profile.yaml",
 		"--state-dir", w.Path(fmt.Sprintf("swop%d", i)),
-	}, w.Identity("swop", i)...)...)
+	}, append(w.Identity("swop", i), extra...)...)...)
 }
 
 func errorOf(errs ...error) error {
