@@ -169,6 +169,7 @@ func (r *Recorder) answered(a answer) {
 
 // ledSaid notes up to which round the leader has shown something, and when it is to be asked again: soon, or less and less often.
 func (d *debt) ledSaid(shown uint64, full, soon bool) {
+	full = full && shown > d.pulled // who leads may lack its last rounds
 	switch {
 	case shown > d.pulled:
 		d.pulled, d.wait = shown, pull

@@ -344,6 +344,26 @@ func TestPagesAreFollowedToTheEnd(t *testing.T) {
 	})
 }
 
+// TestALeaderThatLacksItsLastRound is not asked without a pause.
+func TestALeaderThatLacksItsLastRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _ := open(t, t.TempDir(), history.Limits{})
+		on := newSN()
+		var asked atomic.Int32
+		_, _, _ = recording(t, store, on, sources{"": func(string, history.Query) (history.Part, bool, error) {
+			if asked.Add(1) > 1000 {
+				return history.Part{}, false, nil
+			}
+			return history.Part{Run: 2, Last: 4, Rounds: []*history.Round{{Round: 3}}}, true, nil
+		}})
+		on.show(committed(5, "sl-0"))
+		time.Sleep(10 * time.Minute)
+		if n := asked.Load(); n > 60 {
+			t.Errorf("it was asked %d times", n)
+		}
+	})
+}
+
 // TestTheLedgerFillsGaps: those between what was kept and what the first look shows, and one of a contract whose records were read already.
 func TestTheLedgerFillsGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
