@@ -231,7 +231,10 @@ func (r *Recorder) learned(t *training, a answer, theirs *Round) error {
 	mine := t.open[theirs.Round]
 	opened := mine != nil
 	if !opened {
-		mine = r.store.Get(a.contract, t.run, theirs.Round)
+		var err error
+		if mine, err = r.kept(a.contract, t.run, theirs.Round); err != nil {
+			return err
+		}
 	}
 	if mine == nil {
 		return r.keep(a.contract, t.run, theirs)

@@ -97,7 +97,10 @@ func (r *Recorder) proven(atMS int64, of ledger.Round) error {
 	out := t.open[of.Round]
 	opened := out != nil
 	if !opened {
-		out = r.store.Get(of.Contract, of.Run, of.Round)
+		var err error
+		if out, err = r.kept(of.Contract, of.Run, of.Round); err != nil {
+			return err
+		}
 	}
 	if out == nil {
 		out = &Round{Round: of.Round}

@@ -58,6 +58,15 @@ func rounds(t *testing.T, s *history.Store, contract string, q history.Query) (f
 	return found, part
 }
 
+func get(t *testing.T, s *history.Store, contract string, run, round uint64) *history.Round {
+	t.Helper()
+	r, err := s.Get(contract, run, round)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func must[T any](v T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -205,7 +214,7 @@ func TestOneRoundCostsOneRound(t *testing.T) {
 	put(t, s, "many", 1, upTo(5000)...)
 	cost := func(contract string) float64 {
 		return testing.AllocsPerRun(20, func() {
-			if s.Get(contract, 1, 5) == nil {
+			if get(t, s, contract, 1, 5) == nil {
 				t.Fatal("round 5 is missing")
 			}
 		})
@@ -502,7 +511,7 @@ func TestRecorder(t *testing.T) {
 		merge(leads, 2)
 		loss, seven, none, sent, received := 0.5, uint32(7), uint32(0), uint64(100), uint64(10)
 		for name, s := range map[string]*history.Store{"the leader": store1, "the other": store2} {
-			got := s.Get("c", 2, 2)
+			got := get(t, s, "c", 2, 2)
 			if got == nil || len(got.Failed) != 1 || got.CommittedMS == 0 || got.Failed[0].AtMS == 0 {
 				t.Fatalf("%s has %+v", name, got)
 			}
@@ -526,7 +535,7 @@ func TestRecorder(t *testing.T) {
 		caught.Committed = &state.CommittedRound{Round: 5, Attempt: 1, Participants: []string{"sl-0"}}
 		both(&caught)
 		time.Sleep(time.Second)
-		if got := store2.Get("c", 2, 4); got == nil || got.Digest != "dd" || *got.Peers[0].Weight != 3 || got.CommittedMS != 77 {
+		if got := get(t, store2, "c", 2, 4); got == nil || got.Digest != "dd" || *got.Peers[0].Weight != 3 || got.CommittedMS != 77 {
 			t.Errorf("a round that was committed between two looks: %+v", got)
 		}
 		both(nil)

@@ -61,6 +61,7 @@ type Recorder struct {
 	served string    // the contract that other SNs were asked for last
 	failed bool      // the last write has failed
 	rests  time.Time // until when nothing is written
+	unread time.Time // until when nothing is read
 	warned time.Time // when another SN was last blamed
 }
 
@@ -186,6 +187,13 @@ func (r *Recorder) look() {
 		if c.Committed == nil || t.committed != nil && t.committed.Round >= c.Committed.Round {
 			continue
 		}
+		kept, err := r.kept(name, t.run, c.Committed.Round)
+		if err != nil {
+			if begun {
+				delete(r.seen, name) // and it begins at the next look
+			}
+			continue
+		}
 		from := r.behind.seen
 		after := t.debt.pulled
 		if t.committed != nil {
@@ -195,7 +203,7 @@ func (r *Recorder) look() {
 			from = 0
 			r.owe(t, c.Committed.Round)
 		}
-		whole := r.commit(name, t, c.Committed)
+		whole := r.commit(name, t, c.Committed, kept)
 		if after+1 < c.Committed.Round || !whole {
 			r.behind.note(gap{name, t.run, after, c.Committed.Round + 1}, from, length)
 		}
@@ -232,16 +240,13 @@ func (r *Recorder) training(contract string, run uint64) (t *training, begun boo
 	return t, begun
 }
 
-// commit begins the record of a round that was committed, or goes on with that which is kept. It reports whether nothing is left for the ledger
-// to say of it.
-func (r *Recorder) commit(contract string, t *training, c *state.CommittedRound) bool {
+// commit begins the record of a round that was committed, or goes on with that which is kept, if any. It reports whether nothing is left for the
+// ledger to say of it.
+func (r *Recorder) commit(contract string, t *training, c *state.CommittedRound, kept *Round) bool {
 	before := t.committed
 	t.committed, t.fresh = c, time.Now()
 	t.debt.committed(r.led, c.Round)
-	out := t.open[c.Round]
-	if out == nil {
-		out = r.store.Get(contract, t.run, c.Round)
-	}
+	out := kept
 	if out == nil {
 		out = &Round{Round: c.Round}
 	}
@@ -402,7 +407,7 @@ func (r *Recorder) write() {
 	if n := r.missed.Swap(0); n > 0 {
 		r.log.Warn("reports came faster than the history of rounds is written: curves may lack some of their figures; is the disk slow?", "reports", n)
 	}
-	if r.resting() {
+	if time.Now().Before(r.rests) {
 		return
 	}
 	for contract, t := range r.seen {
@@ -415,8 +420,8 @@ func (r *Recorder) write() {
 	}
 }
 
-// resting reports whether nothing is to be written, as a write has failed a moment ago.
-func (r *Recorder) resting() bool { return time.Now().Before(r.rests) }
+// resting reports whether nothing is to be asked for that would be written, as the disk has failed a moment ago.
+func (r *Recorder) resting() bool { return time.Now().Before(r.rests) || time.Now().Before(r.unread) }
 
 // keep writes a record. On an error it is to be tried again.
 func (r *Recorder) keep(contract string, run uint64, of *Round) error {
@@ -427,7 +432,7 @@ func (r *Recorder) keep(contract string, run uint64, of *Round) error {
 	}
 	if err != nil {
 		if !r.failed {
-			r.log.Warn("could not keep a round's history; it is tried again: free space on the disk of the state directory", "contract", contract, "round", of.Round, "err", err)
+			r.log.Warn("could not keep a round's history; it is tried again: free space on the disk of the state directory, and check that disk", "contract", contract, "round", of.Round, "err", err)
 		}
 		r.failed, r.rests = true, time.Now().Add(rest)
 		return err
@@ -437,4 +442,23 @@ func (r *Recorder) keep(contract string, run uint64, of *Round) error {
 		r.log.Info("the history of rounds is kept again")
 	}
 	return nil
+}
+
+// errUnread reports that nothing is read, as a read has failed a moment ago.
+var errUnread = errors.New("the history is not read just now")
+
+// kept returns what is kept of a round; nil without an error: nothing. On an error it is to be tried again, so that no poorer record takes its
+// place.
+func (r *Recorder) kept(contract string, run, round uint64) (*Round, error) {
+	if time.Now().Before(r.unread) {
+		return nil, errUnread
+	}
+	of, err := r.store.Get(contract, run, round)
+	if err != nil {
+		if time.Since(r.unread) > time.Minute {
+			r.log.Warn("could not read a round's history; it is tried again for some minutes: check the disk of the state directory", "contract", contract, "round", round, "err", err)
+		}
+		r.unread = time.Now().Add(rest)
+	}
+	return of, err
 }

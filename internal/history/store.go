@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/atomicfile"
@@ -52,12 +53,13 @@ type runFile struct {
 	live  int64  // their bytes
 }
 
-// openFile is open for as long as it has users, of which its runFile is one. Store.mu guards users.
+// openFile is open for as long as it has users, of which its runFile is one. Store.mu guards users and unread.
 type openFile struct {
 	*os.File
 
 	users   int
-	damaged atomic.Bool // it has lines that are to be left out when it is written anew
+	unread  map[uint64]time.Time // since when the disk does not give rounds out
+	damaged atomic.Bool          // it has lines that are to be left out when it is written anew
 }
 
 // line says where the record of a round stands.
@@ -364,19 +366,26 @@ func (s *Store) rewrite(contract string, lines []line) error {
 	next := &runFile{run: b.run, file: &openFile{File: out.File, users: 1}}
 	in := bufio.NewWriterSize(out, maxLine)
 	lost := 0
+	var failed error
 	for _, l := range lines {
 		data := make([]byte, l.length)
-		if _, err := b.file.ReadAt(data, l.at); err != nil || !intact(data[:len(data)-1]) {
-			lost++ // what can't be read is lost, with or without a new file
+		gone, err := s.read(b.file, data, l)
+		if err != nil && !gone {
+			failed = err
+			continue
+		}
+		if gone || !intact(data[:len(data)-1]) {
+			lost++ // with or without a new file
 			continue
 		}
 		if _, err = in.Write(data); err != nil {
+			failed = err
 			break
 		}
 		next.note(line{l.round, next.size, l.length})
 		next.size += int64(l.length)
 	}
-	if err = errors.Join(err, in.Flush()); err == nil {
+	if err = errors.Join(failed, in.Flush()); err == nil {
 		err = out.Sync()
 	}
 	if err == nil {
@@ -397,31 +406,53 @@ func (s *Store) rewrite(contract string, lines []line) error {
 	return nil
 }
 
-// Get returns the record of one round; nil: there is none.
-func (s *Store) Get(contract string, run, round uint64) *Round {
+// patience is for how long a disk may refuse to give a record out until it counts as lost.
+const patience = 10 * time.Minute
+
+// read reads a line. An error may pass; gone: there is nothing to wait for.
+func (s *Store) read(f *openFile, data []byte, l line) (gone bool, err error) {
+	_, err = f.ReadAt(data, l.at)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil || errors.Is(err, io.EOF) {
+		delete(f.unread, l.round)
+		return err != nil, nil
+	}
+	if f.unread == nil {
+		f.unread = map[uint64]time.Time{}
+	}
+	if f.unread[l.round].IsZero() {
+		f.unread[l.round] = time.Now()
+	}
+	return time.Since(f.unread[l.round]) > patience, err
+}
+
+// Get returns the record of one round; nil without an error: there is none, or it is damaged.
+func (s *Store) Get(contract string, run, round uint64) (*Round, error) {
 	s.mu.Lock()
 	b := s.files[contract]
 	if b == nil || b.run != run {
 		s.mu.Unlock()
-		return nil
+		return nil, nil //nolint:nilnil // there is none
 	}
 	i, found := b.find(round)
 	if !found {
 		s.mu.Unlock()
-		return nil
+		return nil, nil //nolint:nilnil // likewise
 	}
 	l, file := b.lines[i], b.file
 	file.users++
 	s.mu.Unlock()
 	defer s.release(file)
-	r, _, _ := s.record(contract, file, l)
-	return r
+	r, _, err := s.record(contract, file, l)
+	return r, err
 }
 
 // record reads one record of a file; nil: it is damaged, and is left out when the file is written anew.
 func (s *Store) record(contract string, file *openFile, l line) (r *Round, n int, err error) {
 	data := make([]byte, l.length)
-	if _, err := file.ReadAt(data, l.at); err != nil {
+	gone, err := s.read(file, data, l)
+	if err != nil && !gone {
 		return nil, 0, fmt.Errorf("read history of contract %s: %w", contract, err)
 	}
 	if r, ok := readLine(data[:len(data)-1]); ok && r.Round == l.round {

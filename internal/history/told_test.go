@@ -100,11 +100,11 @@ func TestWhatIsRepeatedIsNotCounted(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		on.show(committed(2, "sl-0"))
 		time.Sleep(time.Second)
-		got := store.Get("c", 2, 1)
+		got := get(t, store, "c", 2, 1)
 		if p := got.Peers[0]; p.Sent == nil || *p.Sent != 200 || p.Received == nil || *p.Received != 30 || p.Loss == nil || *p.Loss != 0.5 {
 			t.Errorf("round 1 has %v", got)
 		}
-		if got := store.Get("c", 2, 2); got.Waiting == nil || *got.Waiting != 2000 || got.Training == nil || *got.Training != 15_000 {
+		if got := get(t, store, "c", 2, 2); got.Waiting == nil || *got.Waiting != 2000 || got.Training == nil || *got.Training != 15_000 {
 			t.Errorf("round 2: %+v", got)
 		}
 		// A session of before counts no more; the node that was started again begins at nothing.
@@ -116,7 +116,7 @@ func TestWhatIsRepeatedIsNotCounted(t *testing.T) {
 		r.Observe(said("s", 8, round.Progress{SentBytes: 250}))
 		r.Observe(said("s2", 9, round.Progress{SentBytes: 45}))
 		time.Sleep(time.Second)
-		if got := store.Get("c", 2, 3); got.Peers[0].Sent == nil || *got.Peers[0].Sent != 40 {
+		if got := get(t, store, "c", 2, 3); got.Peers[0].Sent == nil || *got.Peers[0].Sent != 40 {
 			t.Errorf("round 3: %+v", got.Peers[0].Sent)
 		}
 	})
@@ -147,7 +147,7 @@ func TestTheExchangeIsOfTheLastAttempt(t *testing.T) {
 		c.Committed.Attempt, c.Committed.PlannedMS = 2, planned
 		on.show(c)
 		time.Sleep(time.Second)
-		if got := store.Get("c", 2, 1); got.Exchange == nil || *got.Exchange != 2000 || *got.Commit != 3000 {
+		if got := get(t, store, "c", 2, 1); got.Exchange == nil || *got.Exchange != 2000 || *got.Commit != 3000 {
 			t.Errorf("%+v", got)
 		}
 	})

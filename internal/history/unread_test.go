@@ -1,0 +1,88 @@
+package history_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/internal/history"
+)
+
+// breakReads has a disk refuse to give out what is kept of a contract.
+func breakReads(t *testing.T, s *history.Store, contract string) (mend func()) {
+	t.Helper()
+	return must(s.BreakReads(contract))(t)
+}
+
+// TestWhatCantBeReadForAWhileIsNotLost: a file is not written anew without records that the disk may give out again, but for ever it does not wait.
+func TestWhatCantBeReadForAWhileIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, said := open(t, t.TempDir(), history.Limits{Contract: 20 << 10})
+		put(t, s, "a", 1, upTo(50)...)
+		mend := breakReads(t, s, "a")
+		if r, err := s.Get("a", 1, 5); r != nil || err == nil {
+			t.Errorf("what can't be read is %v, %v", r, err)
+		}
+		n, failed := uint64(50), 0
+		for ; n < 1000 && failed == 0; n++ {
+			if err := s.Put("a", 1, &history.Round{Round: n + 1}); err != nil {
+				failed++
+			}
+		}
+		mend()
+		if got, _ := rounds(t, s, "a", history.Query{}); failed == 0 || len(got) != int(n)-1 || said.Len() > 0 {
+			t.Fatalf("%d of %d rounds are left, said %s", len(got), n, said)
+		}
+		mend = breakReads(t, s, "a")
+		if err := s.Put("a", 1, &history.Round{Round: n}); err == nil {
+			t.Error("a record is written beyond the limit")
+		}
+		time.Sleep(11 * time.Minute)
+		if err := s.Put("a", 1, &history.Round{Round: n}); err != nil {
+			t.Errorf("after a long time: %v", err)
+		}
+		mend()
+	})
+}
+
+// TestNoPoorerRecordTakesThePlace of one that can't be read for a while.
+func TestNoPoorerRecordTakesThePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _ := open(t, t.TempDir(), history.Limits{})
+		put(t, store, "c", 2, 1, 3, 4, 5, 6) // so that the ledger is read behind 1
+		mend := breakReads(t, store, "c")
+		on := newSN()
+		var bodies []ledger.Body
+		for n := uint64(1); n <= 6; n++ {
+			bodies = append(bodies, ledger.Round{Contract: "c", Run: 2, Round: n, Attempt: 1, Model: "m", Participants: []ledger.Participant{{Node: "sl-1", Weight: 3}}})
+		}
+		on.ledger = records(t, bodies...)
+		_, out, _ := recording(t, store, on, sources{"": func(string, history.Query) (history.Part, bool, error) {
+			return history.Part{Run: 2, Last: 4, Rounds: []*history.Round{{Round: 3, Exchange: ms(time.Second)}}}, true, nil
+		}})
+		on.show(committed(6, "sl-1"))
+		time.Sleep(time.Minute)
+		on.show(committed(7, "sl-1")) // of which there is none
+		time.Sleep(time.Minute)
+		mend()
+		time.Sleep(2 * time.Minute)
+		got, part := rounds(t, store, "c", history.Query{})
+		if !cmp.Equal(got, upTo(7)) {
+			t.Fatalf("kept are %v", got)
+		}
+		for _, r := range part.Rounds[:6] {
+			if r.Round != 2 && (r.Peers[0].Loss == nil || *r.Peers[0].Loss != float64(r.Round)) {
+				t.Errorf("of round %d is left %+v", r.Round, r)
+			}
+		}
+		if three := part.Rounds[2]; three.Exchange == nil || len(three.Peers) != 2 {
+			t.Errorf("what came meanwhile is not taken in: %+v", three)
+		}
+		if n := out.count("could not read a round's history"); n != 1 {
+			t.Errorf("said %d times that a record can't be read: %s", n, &out.all)
+		}
+	})
+}
