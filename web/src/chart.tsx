@@ -208,7 +208,7 @@ function options(box: HTMLElement, now: { current: { series: Series[]; format: (
         width: s.main ? 2.25 : s.hue === undefined ? 0.75 : 1.25,
         ...(s.dashed && { dash: [6, 4] }),
         spanGaps: true,
-        points: { show: now.current.data[0].length < 3 },
+        points: { show: () => now.current.data[0].length < 3 },
       })),
     ],
     hooks: {

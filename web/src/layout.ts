@@ -12,8 +12,8 @@ export interface Place {
 export interface Layout {
   width: number;
   height: number;
-  /** around which nodes stand */
-  middle: { x: number; y: number };
+  /** the ellipse on which all but SNs stand */
+  ring: { x: number; y: number; rx: number; ry: number };
   places: Place[];
   /** how names are written: beside the node, along the ray on which it stands, or not at all */
   names: "beside" | "rays" | "none";
@@ -33,11 +33,11 @@ export function layout(nodes: Node[], width: number): Layout {
   const ry = height / 2 - margin.y;
   const share = names === "beside" ? 0.46 : 0.42;
   const places = [...ring(outer, width / 2, height / 2, rx, ry, inner.length > 0 ? 0.5 : 0), ...ring(inner, width / 2, height / 2, inner.length > 1 ? rx * share : 0, inner.length > 1 ? ry * share : 0)];
-  const middle = { x: width / 2, y: height / 2 };
-  if (names !== "beside" || places.length === 0) return { width, height, middle, names, places };
+  const ellipse = { x: width / 2, y: height / 2, rx, ry };
+  if (names !== "beside" || places.length === 0) return { width, height, ring: ellipse, names, places };
   const top = Math.min(...places.map((p) => p.y)) - 60; // room for a name of two lines
   const bottom = Math.max(...places.map((p) => p.y)) + margin.y;
-  return { width, height: Math.round(bottom - top), middle: { ...middle, y: middle.y - top }, names, places: places.map((p) => ({ ...p, y: p.y - top })) };
+  return { width, height: Math.round(bottom - top), ring: { ...ellipse, y: ellipse.y - top }, names, places: places.map((p) => ({ ...p, y: p.y - top })) };
 }
 
 /** Nodes on an ellipse, from the top on, or a share of a step behind it: between those of another one. */

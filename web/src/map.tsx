@@ -122,15 +122,18 @@ function wellLinks(places: Place[], troubled: Set<string>) {
 
 const few = 40; // nodes whose connections can be told apart
 
-/** Draws lines; around the middle of a map of few nodes, which SNs have. */
+/** Draws lines; on a map of few nodes those between nodes of the ring around the SNs. */
 function lines(all: Line[], around?: Layout): string {
   const xy = (x: number, y: number) => `${x.toFixed(1)} ${y.toFixed(1)}`;
   return all
     .map(([a, b]) => {
       const from = `M${xy(a.x, a.y)}`;
       if (!around || around.places.length > few) return `${from}L${xy(b.x, b.y)}`;
-      const out = (p: number, q: number, middle: number) => (p + q) / 2 + 0.55 * ((p + q) / 2 - middle);
-      return `${from}Q${xy(out(a.x, b.x, around.middle.x), out(a.y, b.y, around.middle.y))} ${xy(b.x, b.y)}`;
+      const { x, y, rx, ry } = around.ring;
+      const [dx, dy] = [(a.x + b.x) / 2 - x, (a.y + b.y) / 2 - y];
+      const far = Math.hypot(dx / rx, dy / ry); // of their middle, as a share of the ring's
+      const bend = far < 0.05 ? 1 : (2 * Math.max(far, Math.min(0.9, 1.8 * far))) / far - 1;
+      return `${from}Q${xy(x + bend * dx, y + bend * dy)} ${xy(b.x, b.y)}`;
     })
     .join("");
 }

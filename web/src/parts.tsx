@@ -1,7 +1,7 @@
 // What all pages are made of.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useReducer, useState } from "preact/hooks";
-import { absolute, count, relative, rough, short } from "./format";
+import { absolute, count, names, relative, rough, short } from "./format";
 import { useContact, type Doc } from "./store";
 import type { NoQuorum } from "./documents.gen";
 
@@ -248,6 +248,22 @@ export function Words({ text }: { text: string }) {
 export function Id({ of }: { of: string }) {
   const parts = of.split(/(?<=[^/:]\/)/);
   return <>{parts.map((part, i) => (i ? [<wbr key={i} />, part] : part))}</>;
+}
+
+/** Names of nodes, each of which stays on one line. */
+export function Names({ of, most }: { of: string[]; most: number }) {
+  return (
+    <>
+      {names(of, most)
+        .split(" ")
+        .map((word, i) => [
+          i > 0 && " ",
+          <span class="nowrap" key={i}>
+            {word}
+          </span>,
+        ])}
+    </>
+  );
 }
 
 /** A part of a whole, drawn. */

@@ -1,8 +1,8 @@
 // Rounds as a timeline: how long each part took, attempts and why one failed, and who contributed.
 import { useState } from "preact/hooks";
 import type { History, HistoryPeer, HistoryRound } from "./documents.gen";
-import { count, many, measure, names, size, span } from "./format";
-import { Digest, Table, Time } from "./parts";
+import { count, many, measure, size, span } from "./format";
+import { Digest, Names, Table, Time } from "./parts";
 
 const page = 25;
 export const phases = ["waiting", "training", "exchange", "commit"] as const;
@@ -73,8 +73,8 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
             <td class="n"><Merged of={r} what="loss" awaited={loss} /></td>
             <td class="n"><Merged of={r} what="metric" awaited={metric} /></td>
             <td class="n">{size(r.bytes_sent)}</td>
-            <td class="nowrap" title={members(r).join(", ")}>
-              {names(members(r), 3)}
+            <td title={members(r).join(", ")}>
+              <Names of={members(r)} most={3} />
             </td>
             <td>
               <Digest of={r.digest} />

@@ -95,6 +95,21 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("contract: a merge that goes on is no trouble, and one that has failed is", async () => {
+    const docs = recorded("training");
+    const status = docs[`contract/${contract}`];
+    await on(docs, { stage: "training", hash: `contract/${contract}` }, async (page, server) => {
+      await page.getByRole("heading", { name: "Where it is" }).waitFor();
+      const say = (waiting) => server.set(`contract/${contract}`, { ...status, waiting });
+      say("merging round 36 (attempt 2): waiting for sl-1; sl-1 sent no more of its part");
+      await page.getByRole("heading", { name: "What it waits for" }).waitFor();
+      say("merging round 36 (attempt 1): waiting for sl-1, sl-2");
+      await page.getByRole("heading", { name: "Where it is" }).waitFor();
+      say("merging round 36 (attempt 1): waiting for sl-1; lost: sl-1");
+      await page.getByRole("heading", { name: "What it waits for" }).waitFor();
+    });
+  });
+
   test("contract: rounds that follow are added, and a reset is said", async () => {
     const docs = recorded("training");
     await on(docs, { stage: "training", hash: `contract/${contract}` }, async (page, server) => {
@@ -347,6 +362,10 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       assert.match(found[0], /laptop was stolen/);
       await page.getByLabel("with").fill("nothing of the kind");
       await page.getByText("No event is like that.").waitFor();
+      server.set("events", { ...docs.events, events: [{ ...docs.events.events[0], what: "set rules", kind: "contract", about: contract, text: `set rules contract ${contract}, run 1` }] });
+      await page.getByLabel("with").fill("");
+      await page.getByText("1 event", { exact: true }).waitFor();
+      assert.match((await rows(page, "Events"))[0], new RegExp(`^\\S+( \\S+)* ago set rules contract ${contract} run 1 `)); // not twice
     });
   });
 

@@ -36,13 +36,13 @@ const go = (page, hash) => page.evaluate((hash) => (location.hash = hash), `#/${
 
 /** The two pictures of the README, sharp on screens of today. */
 async function readme(page, out) {
-  for (const [name, hash, colorScheme, height] of [["dashboard-contract", `contract/${contract}`, "light", 930], ["dashboard-swarm", "", "dark", 720]]) {
+  for (const [name, hash, colorScheme, height] of [["dashboard-contract", `contract/${contract}`, "light", 1000], ["dashboard-swarm", "", "dark", 720]]) {
     await page.setViewportSize({ width: 1240, height });
     await page.emulateMedia({ colorScheme });
     await go(page, hash);
     await page.locator(hash ? ".plot canvas" : ".swarm a").last().waitFor();
     await page.waitForTimeout(2500); // a turn of what is asked for every 2 s
-    await page.screenshot({ path: path.join(out, `${name}.png`) });
+    await page.screenshot({ path: path.join(out, `${name}.png`), scale: "css" });
   }
 }
 

@@ -42,7 +42,7 @@ export function ContractsPage() {
               >
                 {c.contracts.map((x) => (
                   <tr key={x.name}>
-                    <th scope="row">
+                    <th scope="row" class="long">
                       <a href={path("contract", x.name)}>{x.name}</a>
                     </th>
                     <td>

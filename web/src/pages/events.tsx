@@ -70,7 +70,7 @@ function List({ of, older }: { of: Event[]; older: number }) {
               <th>when</th>
               <th>what</th>
               <th>about</th>
-              <th>in words</th>
+              <th>more</th>
               <th>who</th>
               <th class="n">record</th>
             </>
@@ -85,7 +85,7 @@ function List({ of, older }: { of: Event[]; older: number }) {
               <td>
                 <About of={e} />
               </td>
-              <td class="words">{e.text || "–"}</td>
+              <td class="words">{more(e) || "–"}</td>
               <td class="words"><Id of={e.who || "the SNs"} /></td>
               <td class="n">{count(e.record)}</td>
             </tr>
@@ -104,6 +104,12 @@ function List({ of, older }: { of: Event[]; older: number }) {
       )}
     </>
   );
+}
+
+/** What the words say beside what other columns have. */
+function more(e: Event): string {
+  const same = `${e.what} ${e.kind} ${e.about}`;
+  return e.text.startsWith(same) ? e.text.slice(same.length).replace(/^[,: ]+/, "") : e.text;
 }
 
 function About({ of: e }: { of: Event }) {

@@ -2,8 +2,8 @@
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import type { HistoryRound, Model, Models, Proof, Status } from "../documents.gen";
-import { count, many, names } from "../format";
-import { Awaited, Digest, Empty, Facts, Problem, Section, Shown, Source, State, Table, Time } from "../parts";
+import { count, many } from "../format";
+import { Awaited, Digest, Empty, Facts, Names, Problem, Section, Shown, Source, State, Table, Time } from "../parts";
 import { awaitedFrom, Merged, Pager, PlainMeans } from "../rounds";
 import { ask, useDoc, type Doc } from "../store";
 import { historyOr } from "../remembered";
@@ -103,13 +103,13 @@ function List({ name, models, rounds, thinned, status, going }: { name: string; 
                 <td class="nowrap">
                   <Digest of={r.digest} /> {(m?.final || r.round === finalRound) && <State tone="good">final</State>}
                 </td>
-                <td class="nowrap">{r.peers.length ? names(r.peers.filter((p) => p.contributed).map((p) => p.node), 3) : "–"}</td>
+                <td>{r.peers.length ? <Names of={r.peers.filter((p) => p.contributed).map((p) => p.node)} most={3} /> : "–"}</td>
                 <td class="n"><Merged of={r} what="loss" awaited={loss} /></td>
                 <td class="n"><Merged of={r} what="metric" awaited={metric} /></td>
                 <td>
                   <Time at={r.committed} />
                 </td>
-                <td class="nowrap">{m ? names(m.holders, 3) : <span class="soft">no node</span>}</td>
+                <td>{m ? <Names of={m.holders} most={3} /> : <span class="soft">no node</span>}</td>
                 <td>
                   <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`${isOpen ? "close" : "verify"} round ${r.round}`} onClick={() => setOpen(isOpen ? null : r.round)}>
                     {isOpen ? "close" : "verify"}

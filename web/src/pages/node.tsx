@@ -101,7 +101,7 @@ function Identity({ of: n, health: h }: { of: Node; health: NodeHealth | undefin
               </span>
             ) : null,
           ],
-          ["healthy until", h?.until ? <Time at={h.until} /> : null],
+          ["healthy without renewal", h?.until ? <Time at={h.until} words="until" /> : null],
           ["seen by a raft leader", h ? <Time at={h.leader_seen} none="never" /> : null],
         ]}
       />

@@ -64,7 +64,7 @@ export function TasksPage() {
                     const v = verdictTone(r.phase, r.verdict);
                     return (
                       <tr key={r.assignment}>
-                        <th scope="row">
+                        <th scope="row" class="long">
                           <a href={path("job", r.job)}>{r.job}</a>
                         </th>
                         <td>
@@ -121,7 +121,7 @@ export function TasksPage() {
                     const v = verdictTone(r.phase, r.verdict);
                     return (
                       <tr key={r.id}>
-                        <th scope="row">{r.task}</th>
+                        <th scope="row" class="long">{r.task}</th>
                         <td class="nowrap">{r.task_type || "deleted"}</td>
                         <td>
                           <State tone={v.tone}>{v.word}</State>
@@ -166,7 +166,7 @@ export function TasksPage() {
             >
               {t.tasks.map((x) => (
                 <tr key={x.name}>
-                  <th scope="row">{x.name}</th>
+                  <th scope="row" class="long">{x.name}</th>
                   <td class="nowrap">{x.type}</td>
                   <td>
                     <State tone={x.status === "FINALIZED" ? "good" : "off"}>{x.status === "FINALIZED" ? "final" : "can be changed"}</State>
