@@ -1,5 +1,5 @@
 // Curves over rounds or epochs, by uPlot: values on hover and by arrow keys, names at the curves' ends.
-import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { count } from "./format";
@@ -41,14 +41,14 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const id = useId();
-  const scheme = useScheme();
+  useColours(() => plot.current?.redraw(false));
   const shape = series.map((s) => `${s.name} ${s.hue}`).join("\n");
   const has = series.some((s) => s.values.some((v) => v != null));
   const data = useMemo(() => [rounds, ...series.map((s) => (log ? s.values.map((v) => (v != null && v > 0 ? v : null)) : s.values))] as uPlot.AlignedData, [rounds, series, log]);
   const now = useRef({ data, series, format, ticks });
   now.current = { data, series, format, ticks };
 
-  useLayoutEffect(() => { // at once: a page that is printed does not wait
+  useEffect(() => {
     if (!box.current || !has) return;
     const u = new uPlot(options(box.current, now, { log, unit }, { setAt, setNear, setZoomed }), now.current.data, box.current);
     plot.current = u;
@@ -60,7 +60,7 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
       plot.current = null;
       u.destroy();
     };
-  }, [shape, log, scheme, has]);
+  }, [shape, log, has]);
 
   useEffect(() => {
     const u = plot.current;
@@ -157,17 +157,16 @@ function Readout({ series, rounds, at, near, format, unit }: { series: Series[];
   );
 }
 
-const dark = matchMedia("screen and (prefers-color-scheme: dark)");
+const looks = ["(prefers-color-scheme: dark)", "print"].map((query) => matchMedia(query));
 
-/** Changes with the colours of the system; paper is light. */
-function useScheme(): boolean {
-  const [is, set] = useState(dark.matches);
+/** Calls back when colours are others: those of the system, or of paper. */
+function useColours(changed: () => void): void {
   useEffect(() => {
-    const changed = () => set(dark.matches);
-    dark.addEventListener("change", changed);
-    return () => dark.removeEventListener("change", changed);
+    for (const look of looks) look.addEventListener("change", changed);
+    return () => {
+      for (const look of looks) look.removeEventListener("change", changed);
+    };
   }, []);
-  return is;
 }
 
 interface Told {
@@ -186,7 +185,7 @@ function options(box: HTMLElement, now: { current: { series: Series[]; format: (
   const color = (name: string) => style.getPropertyValue(name).trim();
   const { series } = now.current;
   const stroke = (s: Series) => (s.main ? color("--ink") : s.hue === undefined ? color("--faint") : color(`--hue${s.hue}`));
-  const axis = { stroke: color("--soft"), font, grid: { stroke: color("--line"), width: 1, filter: withValues }, ticks: { show: false } };
+  const axis = { stroke: () => color("--soft"), font, grid: { stroke: () => color("--line"), width: 1, filter: withValues }, ticks: { show: false } };
   const gutter = series.length > 1 ? Math.min(110, Math.max(...series.filter(named).map((s) => measured(s.name))) + 22) : 8;
   return {
     width: Math.max(200, box.clientWidth),
@@ -204,7 +203,7 @@ function options(box: HTMLElement, now: { current: { series: Series[]; format: (
       {},
       ...series.map((s) => ({
         label: s.name,
-        stroke: stroke(s),
+        stroke: () => stroke(s), // as it is drawn: a page may be printed
         width: s.main ? 2.25 : s.hue === undefined ? 0.75 : 1.25,
         ...(s.dashed && { dash: [6, 4] }),
         spanGaps: true,

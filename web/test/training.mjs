@@ -36,7 +36,7 @@ const go = (page, hash) => page.evaluate((hash) => (location.hash = hash), `#/${
 
 /** The two pictures of the README, sharp on screens of today. */
 async function readme(page, out) {
-  for (const [name, hash, colorScheme, height] of [["dashboard-contract", `contract/${contract}`, "light", 1000], ["dashboard-swarm", "", "dark", 720]]) {
+  for (const [name, hash, colorScheme, height] of [["dashboard-contract", `contract/${contract}`, "light", 1000], ["dashboard-swarm", "", "dark", 925]]) {
     await page.setViewportSize({ width: 1240, height });
     await page.emulateMedia({ colorScheme });
     await go(page, hash);

@@ -179,7 +179,7 @@ function ContractLine({ of: c }: { of: Contract }) {
     <li>
       <State tone={phaseTone(c.phase, explain?.stuck)}>{c.phase}</State>
       <div>
-        <a href={path("contract", c.name)}>{c.name}</a>, round {count(c.round)}: {waits ? explain.waiting : explain ? `${many(c.open_sessions, "program")} train` : "…"}
+        <a href={path("contract", c.name)}>{c.name}</a>{/\bround \d/.test(explain?.waiting ?? "") ? "" : `, round ${count(c.round)}`}: {waits ? explain.waiting : explain ? `${many(c.open_sessions, "program")} train` : "…"}
         {todo.map((t) => (
           <p key={t} class="soft">
             <b>To do:</b> <Words text={t} />
