@@ -124,10 +124,15 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
   );
 }
 
-/** The last round of which there is a value: of the newest one there may be none yet. */
+/** The last round of which there are most values: of the newest ones not all have reported yet. */
 function newest(rounds: number, series: Series[]): number {
-  for (let i = rounds - 1; i >= 0; i--) if (series.some((s) => s.values[i] != null)) return i;
-  return rounds - 1;
+  let [best, most] = [rounds - 1, 0];
+  for (let i = rounds - 1, looked = 0; i >= 0 && looked < 4; i--) {
+    const known = series.filter((s) => s.values[i] != null).length;
+    if (known > 0) looked++;
+    if (known > most) [best, most] = [i, known];
+  }
+  return best;
 }
 
 /** The values at a round; it is the key to the curves too. */

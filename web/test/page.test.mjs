@@ -121,6 +121,9 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByText("1 to 25 of 36").waitFor();
       assert.equal((await rows(page, "Rounds"))[0].match(/not reported yet/g)?.length, 2);
       assert.equal(await page.getByText("are plain means there").count(), 0);
+      server.push(`history/${contract}`, { ...had, after: 35, rounds: [{ ...bare, loss: next.loss, peers: bare.peers.map((p, i) => ({ ...p, loss: i ? null : 0.1234 })) }], thinned: 0 });
+      await page.waitForFunction(() => document.querySelectorAll("[aria-label^=Rounds] tbody .soft").length === 1); // the metric is awaited
+      assert.equal(await page.locator(".readout .at").first().innerText(), "round 35"); // of which all peers have reported
       const plain = { ...had.rounds.at(-2), weighted: false };
       server.push(`history/${contract}`, { ...had, after: 33, rounds: [plain], thinned: 0 });
       await page.getByText("The weights of 1 round are not known: loss and metric of the merged model are plain means there.").waitFor();
