@@ -17,6 +17,9 @@ var (
 
 const maxReadme = 130
 
+// maxPicture bounds a picture of the documents, in bytes: every clone has all that there ever were.
+const maxPicture = 200 << 10
+
 // checkScripts wants every script executable, by its first line and by its mode.
 func checkScripts(r *repo) (found []violation) {
 	for _, name := range slices.Sorted(maps.Keys(r.files)) {
@@ -53,6 +56,9 @@ func checkDocuments(r *repo) (found []violation) {
 		targets[m[1]] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.files)) {
+		if path.Ext(name) == ".png" && len(r.files[name].text) > maxPicture {
+			found = append(found, violation{name, "is larger than 200 KiB: show less of the page"})
+		}
 		if path.Ext(name) != ".md" {
 			continue
 		}

@@ -181,7 +181,7 @@ func readFiles(t *testing.T, root string, into map[string]file) {
 
 // wanted says whether some rule looks at a file; documents link to what is in deploy.
 func wanted(name string) bool {
-	return path.Ext(name) == ".md" || path.Ext(name) == ".svg" || strings.HasPrefix(name, "docs/") && path.Ext(name) == ".yaml" || name == "Makefile" || isScript(name) || strings.HasPrefix(name, "deploy/")
+	return path.Ext(name) == ".md" || path.Ext(name) == ".svg" || path.Ext(name) == ".png" || strings.HasPrefix(name, "docs/") && path.Ext(name) == ".yaml" || name == "Makefile" || isScript(name) || strings.HasPrefix(name, "deploy/")
 }
 
 // isScript says whether a file is one that make, CI or a user runs by name.

@@ -163,6 +163,7 @@ func TestRulesFire(t *testing.T) {
 		{"help", "makefile", "p", "Makefile", "x: y\n\tdo\n", nil, "Makefile:x has no ## help"},
 		{"link", "documents", "p", "docs/a.md", "[a](b.md)", nil, "links to b.md"},
 		{"lonely page", "documents", "p", "docs/a.md", "", nil, "no other page links to it"},
+		{"picture", "documents", "p", "docs/images/a.png", strings.Repeat("x", 200<<10+1), nil, "larger than 200 KiB"},
 		{"target", "documents", "p", "README.md", "    make nothing", nil, "names make nothing"},
 		{"map", "documents", "p", "docs/a.md", "", nil, "p is not on the map"},
 	}
