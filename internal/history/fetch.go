@@ -53,6 +53,14 @@ func (r *Recorder) owe(t *training, until uint64) {
 	d.after = d.from
 }
 
+// asked returns up to which round nobody is to be asked any more.
+func (d *debt) asked() uint64 {
+	if len(d.others) > 0 {
+		return min(d.pulled, d.from+again)
+	}
+	return d.pulled
+}
+
 // committed notes that a round was committed, of which this SN hears itself if it leads.
 func (d *debt) committed(led bool, round uint64) {
 	if led && len(d.others) == 0 {

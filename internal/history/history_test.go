@@ -515,7 +515,7 @@ func TestRecorder(t *testing.T) {
 			if got == nil || len(got.Failed) != 1 || got.CommittedMS == 0 || got.Failed[0].AtMS == 0 {
 				t.Fatalf("%s has %+v", name, got)
 			}
-			got.CommittedMS, got.PlannedMS, got.Failed[0].AtMS = 0, 0, 0
+			got.Asked, got.CommittedMS, got.PlannedMS, got.Failed[0].AtMS = 0, 0, 0, 0
 			want := &history.Round{
 				Round: 2, Attempt: 2, Digest: "d", Own: true, Waiting: ms(2 * time.Second), Training: ms(5 * time.Second), Exchange: ms(3 * time.Second), Commit: ms(time.Second),
 				Failed: []history.Failed{{Attempt: 1, Blamed: "sl-1", Reason: got.Failed[0].Reason}},

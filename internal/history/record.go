@@ -39,6 +39,7 @@ type Round struct {
 	Commit      *uint64  `json:"commit,omitempty"`   // from then until it was committed
 	Failed      []Failed `json:"failed,omitempty"`
 	Peers       []Peer   `json:"peers,omitempty"` // by node
+	Asked       uint64   `json:"asked,omitempty"` // up to which round other SNs had been asked when this was written
 }
 
 // Failed is an attempt that came to nothing.
@@ -101,7 +102,7 @@ func (r *Round) clean() (ok bool) {
 	if !r.bounded() || len(r.Digest) > maxDigest || !text.Visible(r.Digest) {
 		return false
 	}
-	r.Own = false
+	r.Own, r.Asked = false, 0
 	r.sort()
 	for i := range r.Peers {
 		p := &r.Peers[i]

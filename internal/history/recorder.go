@@ -68,6 +68,7 @@ type Recorder struct {
 // training is what this SN has seen of a contract's run.
 type training struct {
 	run       uint64
+	whole     uint64                // up to which round none was missing at first
 	committed *state.CommittedRound // the last one that was seen
 	plan      *state.Plan           // likewise
 	open      map[uint64]*Round     // rounds that may still be told more of
@@ -195,7 +196,7 @@ func (r *Recorder) look() {
 			continue
 		}
 		from := r.behind.seen
-		after := t.debt.pulled
+		after := t.whole
 		if t.committed != nil {
 			after = t.committed.Round
 		}
@@ -233,7 +234,7 @@ func (r *Recorder) training(contract string, run uint64) (t *training, begun boo
 	if begun = t == nil || t.run < run; begun {
 		t = &training{run: run, open: map[uint64]*Round{}, dirty: map[uint64]bool{}, done: map[uint64]time.Time{}, nodes: map[string]word{}}
 		if kept, round := r.store.Whole(contract); kept == run {
-			t.debt.pulled = round
+			t.whole, t.debt.pulled = round, min(round, r.store.Asked(contract, run))
 		}
 		r.seen[contract] = t
 	}
@@ -425,6 +426,9 @@ func (r *Recorder) resting() bool { return time.Now().Before(r.rests) || time.No
 
 // keep writes a record. On an error it is to be tried again.
 func (r *Recorder) keep(contract string, run uint64, of *Round) error {
+	if t := r.seen[contract]; t != nil && t.run == run {
+		of.Asked = t.debt.asked()
+	}
 	err := r.store.Put(contract, run, of)
 	if errors.Is(err, errRecord) {
 		r.log.Warn("a round's history can't be kept: curves will lack it", "contract", contract, "round", of.Round, "err", err)

@@ -51,6 +51,7 @@ type runFile struct {
 	size  int64
 	lines []line // those that count, by round
 	live  int64  // their bytes
+	asked uint64 // up to which round other SNs were asked
 }
 
 // openFile is open for as long as it has users, of which its runFile is one. Store.mu guards users and unread.
@@ -194,6 +195,7 @@ func (b *runFile) scan() (bad int, end int64, err error) {
 			continue
 		}
 		b.note(line{r.Round, b.size, int32(len(data))}) //nolint:gosec // at most maxLine
+		b.asked = max(b.asked, r.Asked)
 	}
 }
 
@@ -254,6 +256,7 @@ func (s *Store) Put(contract string, run uint64, r *Round) error {
 	defer s.mu.Unlock()
 	b.note(line{r.Round, b.size, int32(len(data))}) //nolint:gosec // at most maxLine
 	b.size += int64(len(data))
+	b.asked = max(b.asked, r.Asked)
 	return nil
 }
 
@@ -300,6 +303,16 @@ func (s *Store) Whole(contract string) (run, round uint64) {
 		}
 	}
 	return b.run, b.last()
+}
+
+// Asked returns up to which round other SNs were asked for a contract's run, as far as its records say.
+func (s *Store) Asked(contract string, run uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.files[contract]; b != nil && b.run == run {
+		return b.asked
+	}
+	return 0
 }
 
 // makeRoom keeps the files within the limits: lines that no longer count go, then every second one of the older half of the rounds.
@@ -363,7 +376,7 @@ func (s *Store) rewrite(contract string, lines []line) error {
 	if err != nil {
 		return fmt.Errorf("write history of contract %s anew: %w", contract, err)
 	}
-	next := &runFile{run: b.run, file: &openFile{File: out.File, users: 1}}
+	next := &runFile{run: b.run, file: &openFile{File: out.File, users: 1}, asked: b.asked}
 	in := bufio.NewWriterSize(out, maxLine)
 	lost := 0
 	var failed error

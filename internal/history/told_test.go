@@ -274,7 +274,10 @@ func TestANewLeaderAsksTheOthers(t *testing.T) {
 		theirs, _ := open(t, t.TempDir(), history.Limits{})
 		put(t, theirs, "c", 2, upTo(1200)...)
 		mine, _ := open(t, t.TempDir(), history.Limits{})
-		put(t, mine, "c", 2, upTo(400)...)
+		put(t, mine, "c", 2, upTo(399)...)
+		if err := mine.Put("c", 2, &history.Round{Round: 400, Asked: 400}); err != nil {
+			t.Fatal(err)
+		}
 		on := newSN()
 		on.leads = true
 		var mu sync.Mutex
@@ -362,6 +365,44 @@ func TestALeaderThatLacksItsLastRound(t *testing.T) {
 			t.Errorf("it was asked %d times", n)
 		}
 	})
+}
+
+// TestWhatWasNotAskedBeforeARestart is asked after it, though the ledger has filled the gap meanwhile.
+func TestWhatWasNotAskedBeforeARestart(t *testing.T) {
+	theirs, _ := open(t, t.TempDir(), history.Limits{})
+	put(t, theirs, "c", 2, upTo(60)...)
+	var bodies []ledger.Body
+	for n := uint64(1); n <= 60; n++ {
+		bodies = append(bodies, ledger.Round{Contract: "c", Run: 2, Round: n, Attempt: 1, Model: "m", Participants: []ledger.Participant{{Node: "sl-0", Weight: 3}}})
+	}
+	all := records(t, bodies...)
+	for _, leads := range []bool{true, false} {
+		dir := t.TempDir()
+		run := func(works bool) (part history.Part) {
+			synctest.Test(t, func(t *testing.T) {
+				store, _ := open(t, dir, history.Limits{})
+				on := newSN()
+				on.leads, on.ledger = leads, all
+				_, _, stop := recording(t, store, on, sources{"sn-1": func(contract string, q history.Query) (history.Part, bool, error) {
+					if !works {
+						return history.Part{}, false, errors.New("it answers other SNs just now")
+					}
+					part, err := theirs.Read(contract, q)
+					return part, true, err
+				}})
+				on.show(committed(60, "sl-0"))
+				time.Sleep(30 * time.Second)
+				stop()
+				_, part = rounds(t, store, "c", history.Query{})
+				store.Close()
+			})
+			return part
+		}
+		run(false)
+		if part := run(true); len(part.Rounds) != 60 || part.Rounds[10].Peers[0].Loss == nil || part.Rounds[50].Peers[0].Weight == nil {
+			t.Errorf("leads %v: %d rounds are kept, round 11 is %+v", leads, len(part.Rounds), part.Rounds[10])
+		}
+	}
 }
 
 // TestTheLedgerFillsGaps: those between what was kept and what the first look shows, and one of a contract whose records were read already.
