@@ -248,7 +248,7 @@ func (r *Recorder) learned(t *training, a answer, theirs *Round) error {
 		return r.keep(a.contract, t.run, theirs)
 	}
 	next := mine.clone()
-	next.learn(theirs, a.sn == "" && !r.led)
+	next.learn(theirs, a.sn == "" && !r.led, r.knows)
 	if reflect.DeepEqual(mine, next) {
 		return nil
 	}

@@ -108,7 +108,11 @@ func (r *Recorder) proven(atMS int64, of ledger.Round) error {
 	if out.whole() {
 		return nil
 	}
-	out.own()
+	names := make([]string, 0, len(of.Participants))
+	for _, x := range of.Participants {
+		names = append(names, x.Node)
+	}
+	out.own(of.Attempt, names, r.knows)
 	out.Attempt, out.Digest = of.Attempt, of.Model
 	if out.CommittedMS == 0 {
 		out.CommittedMS = atMS

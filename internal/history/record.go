@@ -85,16 +85,40 @@ func (r *Round) whole() bool {
 	return r.Own && !slices.ContainsFunc(r.Peers, func(p Peer) bool { return p.Contributed && p.Weight == nil })
 }
 
-// own makes the record this SN's own: of what others have said of the round only what nodes report stays.
-func (r *Round) own() {
-	if r.Own {
-		return
+// own makes the record this SN's own, and has room for who took part. Of what others have said of the round only what nodes report stays that
+// took part, or that this SN knows, and attempts that can have failed.
+func (r *Round) own(attempt uint64, participants []string, knows func(node string) bool) {
+	if !r.Own {
+		known := func(node string) bool { return knows(node) || slices.Contains(participants, node) }
+		r.Own = true
+		r.PlannedMS, r.CommittedMS = 0, 0
+		r.Peers = slices.DeleteFunc(r.Peers, func(p Peer) bool { return !known(p.Node) })
+		r.Failed = slices.DeleteFunc(r.Failed, func(f Failed) bool { return !f.possible(attempt, known) })
+		for i := range r.Peers {
+			r.Peers[i].Weight, r.Peers[i].Contributed = nil, false
+		}
 	}
-	r.Own = true
-	r.Attempt, r.Digest, r.PlannedMS, r.CommittedMS = 0, "", 0, 0
-	for i := range r.Peers {
-		r.Peers[i].Weight, r.Peers[i].Contributed = nil, false
+	more := 0
+	for _, node := range participants {
+		if !r.has(node) {
+			more++
+		}
 	}
+	for i := len(r.Peers) - 1; i >= 0 && len(r.Peers)+more > MaxPeers; i-- {
+		if !slices.Contains(participants, r.Peers[i].Node) {
+			r.Peers = slices.Delete(r.Peers, i, i+1)
+		}
+	}
+}
+
+// has reports whether there is a record of a node.
+func (r *Round) has(node string) bool {
+	return slices.ContainsFunc(r.Peers, func(p Peer) bool { return p.Node == node })
+}
+
+// possible reports whether an attempt can have failed so, of a round that was committed at one.
+func (f Failed) possible(committed uint64, knows func(node string) bool) bool {
+	return 0 < f.Attempt && f.Attempt <= committed && (f.Blamed == "" || knows(f.Blamed))
 }
 
 // clean drops of what another SN says of a round what can't be; not ok: nothing of it is to be kept.
@@ -127,8 +151,8 @@ func orNil(f *float64) *float64 {
 }
 
 // learn takes what another SN was told of a round. Of what this SN has from its own state or ledger nothing changes; what nodes have
-// reported is replaced with over, else only added.
-func (r *Round) learn(from *Round, over bool) {
+// reported is replaced with over, else only added: to a record of its own for nodes that are in it, or that it knows.
+func (r *Round) learn(from *Round, over bool, knows func(node string) bool) {
 	learn(&r.Waiting, from.Waiting, over)
 	learn(&r.Training, from.Training, over)
 	learn(&r.Exchange, from.Exchange, over)
@@ -143,9 +167,15 @@ func (r *Round) learn(from *Round, over bool) {
 		if r.Own && theirs.Loss == nil && theirs.Metric == nil && theirs.Sent == nil && theirs.Received == nil {
 			continue
 		}
+		if r.Own && !r.has(theirs.Node) && !knows(theirs.Node) {
+			continue
+		}
+		if len(r.Peers) >= MaxPeers && !r.Own && knows(theirs.Node) { // made-up names give room
+			r.Peers = slices.DeleteFunc(r.Peers, func(p Peer) bool { return !knows(p.Node) })
+		}
 		p := r.peer(theirs.Node)
 		if p == nil {
-			break
+			continue
 		}
 		learn(&p.Loss, theirs.Loss, over)
 		learn(&p.Metric, theirs.Metric, over)
@@ -157,7 +187,22 @@ func (r *Round) learn(from *Round, over bool) {
 		}
 	}
 	r.sort()
-	for _, f := range from.Failed {
+	known := func(node string) bool { return knows(node) || r.has(node) }
+	failed := slices.DeleteFunc(slices.Clone(from.Failed), func(f Failed) bool { return r.Own && !f.possible(r.Attempt, known) })
+	if over {
+		r.failFirst(failed)
+		return
+	}
+	for _, f := range failed {
+		r.fail(f)
+	}
+}
+
+// failFirst adds attempts that failed, before those that others have told of: where there is no room these go.
+func (r *Round) failFirst(failed []Failed) {
+	others := r.Failed
+	r.Failed = nil
+	for _, f := range slices.Concat(failed, others) {
 		r.fail(f)
 	}
 }

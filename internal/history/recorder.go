@@ -251,7 +251,7 @@ func (r *Recorder) commit(contract string, t *training, c *state.CommittedRound,
 	if out == nil {
 		out = &Round{Round: c.Round}
 	}
-	out.own()
+	out.own(c.Attempt, c.Participants, r.knows)
 	out.Attempt, out.Digest, out.PlannedMS, out.CommittedMS = c.Attempt, c.Digest, c.PlannedMS, c.CommittedMS
 	for _, node := range c.Participants {
 		p := out.peer(node)
@@ -269,11 +269,13 @@ func (r *Recorder) commit(contract string, t *training, c *state.CommittedRound,
 	}
 	out.sort()
 	phases(out, before, t.ready, t.done[c.Round])
+	var failed []Failed
 	for _, f := range t.attempts {
 		if f.round == c.Round {
-			out.fail(f.Failed)
+			failed = append(failed, f.Failed)
 		}
 	}
+	out.failFirst(failed)
 	t.attempts, t.ready = nil, time.Time{}
 	t.open[c.Round], t.dirty[c.Round] = out, true
 	maps.DeleteFunc(t.open, func(round uint64, _ *Round) bool { return round+again < c.Round && !t.dirty[round] })
@@ -289,6 +291,9 @@ func (r *Recorder) commit(contract string, t *training, c *state.CommittedRound,
 	}
 	return out.whole()
 }
+
+// knows reports whether the state has a node: others are believed no names.
+func (r *Recorder) knows(node string) bool { return r.swarm.View().Nodes[node] != nil }
 
 // phases says how long the phases of a round took, as far as is known.
 func phases(r *Round, before *state.CommittedRound, ready, done time.Time) {

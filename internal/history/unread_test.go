@@ -57,13 +57,13 @@ func TestNoPoorerRecordTakesThePlace(t *testing.T) {
 		on := newSN()
 		var bodies []ledger.Body
 		for n := uint64(1); n <= 6; n++ {
-			bodies = append(bodies, ledger.Round{Contract: "c", Run: 2, Round: n, Attempt: 1, Model: "m", Participants: []ledger.Participant{{Node: "sl-1", Weight: 3}}})
+			bodies = append(bodies, ledger.Round{Contract: "c", Run: 2, Round: n, Attempt: 1, Model: "m", Participants: []ledger.Participant{{Node: "sl-0", Weight: 3}, {Node: "sl-1", Weight: 3}}})
 		}
 		on.ledger = records(t, bodies...)
 		_, out, _ := recording(t, store, on, sources{"": func(string, history.Query) (history.Part, bool, error) {
 			return history.Part{Run: 2, Last: 4, Rounds: []*history.Round{{Round: 3, Exchange: ms(time.Second)}}}, true, nil
 		}})
-		on.show(committed(6, "sl-1"))
+		on.show(committed(6, "sl-0", "sl-1"))
 		time.Sleep(time.Minute)
 		on.show(committed(7, "sl-1")) // of which there is none
 		time.Sleep(time.Minute)
