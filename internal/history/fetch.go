@@ -107,10 +107,10 @@ func (r *Recorder) run(ctx context.Context, errands <-chan errand, answers chan<
 	}
 }
 
-// errand is what is to be asked next, of one contract after the other.
-func (r *Recorder) errand() (e errand, ok bool) {
+// lead notes whether this SN leads. When it begins to, others may have heard what it has not.
+func (r *Recorder) lead() {
 	leads := r.swarm.IsLeader()
-	if leads && !r.led { // others may have heard what this SN has not
+	if leads && !r.led {
 		for _, t := range r.seen {
 			if t.committed != nil {
 				r.owe(t, t.committed.Round)
@@ -118,6 +118,10 @@ func (r *Recorder) errand() (e errand, ok bool) {
 		}
 	}
 	r.led = leads
+}
+
+// errand is what is to be asked next, of one contract after the other.
+func (r *Recorder) errand() (e errand, ok bool) {
 	if r.resting() {
 		return e, false
 	}
@@ -127,7 +131,7 @@ func (r *Recorder) errand() (e errand, ok bool) {
 		i++
 	}
 	for _, name := range slices.Concat(names[i:], names[:i]) {
-		if e, ok = r.seen[name].errand(name, leads); ok {
+		if e, ok = r.seen[name].errand(name, r.led); ok {
 			return e, true
 		}
 	}

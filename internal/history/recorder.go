@@ -137,9 +137,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 		if r.fill() {
 			more = now
 		}
-		if e, ok := r.errand(); ok && !busy {
-			errands <- e
-			busy = true
+		r.lead()
+		if !busy {
+			if e, ok := r.errand(); ok {
+				errands <- e
+				busy = true
+			}
 		}
 		select {
 		case <-ctx.Done():
