@@ -328,12 +328,18 @@ func (r *Recorder) hear(report reports.Report) {
 	if t == nil || t.run != report.Run {
 		return
 	}
+	c := r.swarm.View().Contracts[report.Contract]
+	if c != nil && c.Sessions[report.Session] != nil && c.Sessions[report.Session].State == state.SessionEnded {
+		return // repeated by who passes reports on
+	}
 	said, known := t.nodes[report.Node]
 	if !known && len(t.nodes) >= MaxPeers {
-		return
-	}
-	if c := r.swarm.View().Contracts[report.Contract]; c != nil && c.Sessions[report.Session] != nil && c.Sessions[report.Session].State == state.SessionEnded {
-		return // repeated by who passes reports on
+		maps.DeleteFunc(t.nodes, func(_ string, w word) bool {
+			return c == nil || c.Sessions[w.session] == nil || c.Sessions[w.session].State == state.SessionEnded
+		})
+		if len(t.nodes) >= MaxPeers {
+			return // no contract has so many open sessions
+		}
 	}
 	same := said.session == report.Session
 	if same && report.Number < said.number {

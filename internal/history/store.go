@@ -419,8 +419,8 @@ func (s *Store) rewrite(contract string, lines []line) error {
 	return nil
 }
 
-// patience is for how long a disk may refuse to give a record out until it counts as lost.
-const patience = 10 * time.Minute
+// unreadFor is for how long a disk may refuse to give a record out until it counts as lost.
+const unreadFor = 10 * time.Minute
 
 // read reads a line. An error may pass; gone: there is nothing to wait for.
 func (s *Store) read(f *openFile, data []byte, l line) (gone bool, err error) {
@@ -437,7 +437,7 @@ func (s *Store) read(f *openFile, data []byte, l line) (gone bool, err error) {
 	if f.unread[l.round].IsZero() {
 		f.unread[l.round] = time.Now()
 	}
-	return time.Since(f.unread[l.round]) > patience, err
+	return time.Since(f.unread[l.round]) > unreadFor, err
 }
 
 // Get returns the record of one round; nil without an error: there is none, or it is damaged.

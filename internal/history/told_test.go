@@ -122,6 +122,36 @@ func TestWhatIsRepeatedIsNotCounted(t *testing.T) {
 	})
 }
 
+// TestNodesThatAreGoneGiveRoom: over time more nodes are heard than there may be at a time.
+func TestNodesThatAreGoneGiveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _ := open(t, t.TempDir(), history.Limits{})
+		on := newSN()
+		on.leads = true
+		on.show(committed(1, "sl-0"))
+		r, _, _ := recording(t, store, on, sources{})
+		synctest.Wait()
+		hear := func(node string, loss float64) {
+			report := said("s-"+node, 1, round.Progress{Round: 2, Loss: loss, HasLoss: loss > 0})
+			report.Node = node
+			r.Observe(report)
+			synctest.Wait()
+		}
+		for i := range history.MaxPeers {
+			hear(fmt.Sprint("old-", i), 0)
+		}
+		now := committed(2, "new")
+		now.Sessions = map[string]*state.Session{"s-old-0": {ID: "s-old-0"}, "s-old-1": {ID: "s-old-1", State: state.SessionEnded}, "s-new": {ID: "s-new"}}
+		on.show(now)
+		synctest.Wait()
+		hear("new", 0.5)
+		time.Sleep(time.Second)
+		if got := get(t, store, "c", 2, 2); got.Peers[0].Loss == nil {
+			t.Errorf("%+v", got.Peers)
+		}
+	})
+}
+
 // TestTheExchangeIsOfTheLastAttempt: a node that has the merged model says so with each heartbeat, and again after another attempt.
 func TestTheExchangeIsOfTheLastAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
