@@ -21,6 +21,7 @@ func documentKinds() []documentKind {
 		{name: "explain/", line: "explain contract", value: explainJSON{}},
 		{name: "info/", line: "get contract info", value: contractInfoJSON{}, told: true},
 		{name: "models/", line: "list models", value: modelsJSON{}},
+		{name: "body/", line: "get task body", value: taskBodyJSON{}, once: true},
 		{name: "tasks", line: "list tasks", value: tasksJSON{}, told: true},
 		{name: "assignments", line: "list assignments", value: assignmentsJSON{}, told: true},
 		{name: "approvals", line: "list approvals", value: approvalsJSON{}, told: true},

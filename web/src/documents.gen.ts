@@ -598,6 +598,15 @@ export interface Model {
   holders: string[];
 }
 
+export interface TaskBody {
+  /** the task's */
+  name: string;
+  /** that it has, or will have if it is finalised as it is */
+  digest: string;
+  /** of its body, from the first */
+  lines: string[];
+}
+
 export interface Tasks {
   /** ROOTTASK, then the others by name */
   tasks: Task[];
@@ -965,6 +974,7 @@ export interface DocumentValues {
   [name: `explain/${string}`]: Explain;
   [name: `info/${string}`]: ContractInfo;
   [name: `models/${string}`]: Models;
+  [name: `body/${string}`]: TaskBody;
   "tasks": Tasks;
   "assignments": Assignments;
   "approvals": Approvals;

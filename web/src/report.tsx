@@ -5,7 +5,8 @@ import { Chart, hues, type Series } from "./chart";
 import { count, many, measure, percent, short, size, span } from "./format";
 import { Digest, Empty, Facts, Problem, Section, State, Table, useFirst, Words } from "./parts";
 import type { Peer, Report, Round } from "./report.gen";
-import { Contributions, Pager, type Shares } from "./rounds";
+import { Pager } from "./paged";
+import { Contributions, type Shares } from "./rounds";
 import "./style.css";
 import "./report.css";
 

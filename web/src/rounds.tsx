@@ -2,9 +2,9 @@
 import { useState } from "preact/hooks";
 import type { History, HistoryPeer, HistoryRound } from "./documents.gen";
 import { count, many, measure, size, span } from "./format";
+import { Pager, usePages } from "./paged";
 import { Digest, Names, Table, Time } from "./parts";
 
-const page = 25;
 export const phases = ["waiting", "training", "exchange", "commit"] as const;
 const drawn = ["training", "waiting", "exchange", "commit"] as const; // in the order of time
 
@@ -12,12 +12,11 @@ const drawn = ["training", "waiting", "exchange", "commit"] as const; // in the 
 export const took = (r: HistoryRound) => phases.reduce((sum, p) => sum + (r.durations_ms[p] ?? 0), 0);
 
 export function Rounds({ of, going }: { of: History; going: boolean }) {
-  const [from, setFrom] = useState(0); // rounds that are newer than those shown
   const [failedOnly, setFailed] = useState(false);
   const all = failedOnly ? of.rounds.filter((r) => r.failed.length > 0) : of.rounds;
   const failed = of.rounds.filter((r) => r.failed.length > 0).length;
-  const first = Math.min(from, Math.max(0, all.length - 1));
-  const shown = all.slice(Math.max(0, all.length - first - page), all.length - first).reverse();
+  const pages = usePages([...all].reverse());
+  const { shown } = pages;
   const full = scale(shown);
   const [loss, metric] = (["loss", "metric"] as const).map((what) => (going ? awaitedFrom(of.rounds, what) : Infinity)) as [number, number];
   return (
@@ -33,11 +32,11 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
         </p>
         <div class="pager">
           {failed > 0 && (
-            <button type="button" class="quiet" aria-pressed={failedOnly} onClick={() => (setFailed(!failedOnly), setFrom(0))}>
+            <button type="button" class="quiet" aria-pressed={failedOnly} onClick={() => (setFailed(!failedOnly), pages.go(0))}>
               with failed attempts ({count(failed)})
             </button>
           )}
-          <Pager first={first} shown={shown.length} all={all.length} go={setFrom} />
+          <Pager first={pages.first} shown={shown.length} all={all.length} go={pages.go} />
         </div>
       </div>
       <Table
@@ -115,22 +114,6 @@ export function PlainMeans({ of }: { of: HistoryRound[] }) {
 }
 
 const members = (r: HistoryRound) => r.peers.filter((p) => p.contributed).map((p) => p.node);
-
-export function Pager({ first, shown, all, go }: { first: number; shown: number; all: number; go: (first: number) => void }) {
-  return (
-    <>
-      <span class="soft small" role="status">
-        {all === 0 ? "none" : `${count(first + 1)} to ${count(first + shown)} of ${count(all)}`}
-      </span>
-      <button type="button" class="quiet" disabled={first === 0} onClick={() => go(Math.max(0, first - page))}>
-        newer
-      </button>
-      <button type="button" class="quiet" disabled={first + shown >= all} onClick={() => go(first + page)}>
-        older
-      </button>
-    </>
-  );
-}
 
 /** The length of a whole bar: longer than most, so that one long wait does not hide all others. */
 function scale(rounds: HistoryRound[]): number {

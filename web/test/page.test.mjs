@@ -307,6 +307,36 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("models: rounds that come move nothing that somebody works in", async () => {
+    await on(recorded("done"), { expect: /./, hash: `models/${contract}` }, async (page, server) => {
+      const past = (await page.waitForSelector("table"), recorded("done")[`history/${contract}`]);
+      const last = past.rounds.at(-1).round;
+      const come = (n) => server.push(`history/${contract}`, { ...past, after: last, rounds: Array.from({ length: n }, (_, i) => ({ ...past.rounds.at(-1), round: last + 1 + i })) });
+      const top = async () => Number((await rows(page, "Models"))[0].split(" ")[0]);
+      const listed = (n) => page.getByText(`${n + 1} to ${n + 25} of`).waitFor();
+      await page.getByRole("button", { name: `verify round ${last - 3}` }).click();
+      await page.mouse.move(0, 0);
+      come(40);
+      await listed(40);
+      assert.equal(await top(), last);
+      await page.getByRole("button", { name: "Verify now" }).waitFor();
+      await page.getByRole("button", { name: "newest" }).click();
+      assert.equal(await top(), last + 40);
+      await page.getByRole("button", { name: `verify round ${last + 38}` }).hover(); // a row is not taken away under the pointer
+      come(42);
+      await listed(2);
+      assert.equal(await top(), last + 40);
+      await page.mouse.move(0, 0);
+      await listed(0);
+      assert.equal(await top(), last + 42);
+      await page.getByRole("button", { name: "older" }).click();
+      await page.mouse.move(0, 0);
+      come(50);
+      await listed(33);
+      assert.equal(await top(), last + 17);
+    });
+  });
+
   test("models: what was not checked is not called proven", async () => {
     const docs = recorded("trouble");
     const whole = proof("trouble", 61);
@@ -339,10 +369,20 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByRole("button", { name: "Sign the refusal" }).click();
       await page.getByText("nothing waits").waitFor();
       server.answer({ said: "approved on swop-1" });
+      docs["body/train"] = { name: "train", digest: "0".repeat(64), lines: ["Name: train", "Command: other.sh"] };
       await page.getByRole("button", { name: "Approve…" }).click();
+      await page.getByText("The task has changed: this is digest 000000000000").waitFor();
+      assert.ok(await page.getByRole("button", { name: "Sign the approval" }).isDisabled());
+      await page.getByRole("button", { name: "not now" }).click();
+      docs["body/train"] = { name: "train", digest: docs.approvals.approvals[0].digest, lines: ["Name: train", "Command: run.sh"] };
+      await page.getByRole("button", { name: "Approve…" }).click();
+      await page.getByText("Command: run.sh").waitFor();
       await page.getByRole("button", { name: "Sign the approval" }).click();
       await page.getByText("approved on swop-1").waitFor();
-      const part = { task: "train", host: "swop-1", digest: docs.approvals.approvals[0].digest };
+      server.set("approvals", { ...docs.approvals, approvals: [] }); // what was signed waits no more
+      await page.getByText("No host waits for a word.").waitFor();
+      assert.equal(await page.getByText("approved on swop-1").count(), 1);
+      const part = { task: "train", host: "swop-1", digest: docs["body/train"].digest };
       assert.deepEqual(server.acts, [{ do: "refuse", reason: "the image is unknown here", ...part }, { do: "approve", reason: "", ...part }]);
     });
   });

@@ -4,12 +4,11 @@ import { useState } from "preact/hooks";
 import type { HistoryRound, Model, Models, Proof, Status } from "../documents.gen";
 import { count, many } from "../format";
 import { Awaited, Digest, Empty, Facts, Names, Problem, Section, Shown, Source, State, Table, Time } from "../parts";
-import { awaitedFrom, Merged, Pager, PlainMeans } from "../rounds";
+import { awaitedFrom, Merged, PlainMeans } from "../rounds";
+import { Pager, usePages } from "../paged";
 import { ask, useDoc, type Doc } from "../store";
 import { historyOr } from "../remembered";
 import { ContractHead } from "./contract";
-
-const page = 25;
 
 export function ModelsPage({ name }: { name: string }) {
   const status = useDoc(`contract/${name}`);
@@ -51,8 +50,11 @@ function Leaving({ of: m, name }: { of: Models; name: string }) {
 }
 
 function List({ name, models, rounds, thinned, status, going }: { name: string; models: Models; rounds: HistoryRound[]; thinned: number; status: Status | undefined; going: boolean }) {
-  const [from, setFrom] = useState(0);
   const [open, setOpen] = useState<number | null>(null);
+  const known = new Set(rounds.map((r) => r.round));
+  const all = [...rounds, ...models.models.filter((m) => !known.has(m.round)).map(unknown)].sort((a, b) => b.round - a.round);
+  const pages = usePages(all);
+  const { shown } = pages;
   if (rounds.length === 0 && models.models.length === 0) {
     return (
       <Empty title="There is no model yet.">
@@ -61,9 +63,6 @@ function List({ name, models, rounds, thinned, status, going }: { name: string; 
     );
   }
   const held = new Map(models.models.map((m) => [m.round, m]));
-  const known = new Set(rounds.map((r) => r.round));
-  const all = [...rounds, ...models.models.filter((m) => !known.has(m.round)).map(unknown)].sort((a, b) => b.round - a.round);
-  const shown = all.slice(from, from + page);
   const [loss, metric] = (["loss", "metric"] as const).map((what) => (going ? awaitedFrom(rounds, what) : Infinity)) as [number, number];
   const finalRound = status?.over ? status.committed?.round : undefined;
   return (
@@ -73,9 +72,10 @@ function List({ name, models, rounds, thinned, status, going }: { name: string; 
           {many(all.length, "model")}, {held.size} of them still held by nodes{thinned > 0 && `; ${count(thinned)} more are in the ledger, and not listed`}
         </p>
         <div class="pager">
-          <Pager first={from} shown={shown.length} all={all.length} go={setFrom} />
+          <Pager first={pages.first} shown={shown.length} all={all.length} go={pages.go} />
         </div>
       </div>
+      <div {...pages.still}>
       <Table
         caption="Models, newest first"
         head={
@@ -111,7 +111,7 @@ function List({ name, models, rounds, thinned, status, going }: { name: string; 
                 </td>
                 <td>{m ? <Names of={m.holders} most={3} /> : <span class="soft">no node</span>}</td>
                 <td>
-                  <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`${isOpen ? "close" : "verify"} round ${r.round}`} onClick={() => setOpen(isOpen ? null : r.round)}>
+                  <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`${isOpen ? "close" : "verify"} round ${r.round}`} onClick={() => (pages.keep(), setOpen(isOpen ? null : r.round))}>
                     {isOpen ? "close" : "verify"}
                   </button>
                 </td>
@@ -127,6 +127,7 @@ function List({ name, models, rounds, thinned, status, going }: { name: string; 
           );
         })}
       </Table>
+      </div>
       <PlainMeans of={rounds} />
     </div>
   );

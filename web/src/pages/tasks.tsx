@@ -1,10 +1,10 @@
 // Tasks and jobs: what waits for a word, what hosts carry out, what was written.
 import { useState } from "preact/hooks";
-import type { Approval } from "../documents.gen";
+import type { Approval, TaskBody } from "../documents.gen";
 import { count, many } from "../format";
-import { Digest, Empty, Id, Problem, Section, Shown, State, Table, Time, Words } from "../parts";
+import { Awaited, Digest, Empty, Id, Problem, Section, Shown, State, Table, Time, Words } from "../parts";
 import { path } from "../route";
-import { act, useDoc } from "../store";
+import { act, ask, useDoc, type Doc } from "../store";
 import { verdictTone } from "../words";
 
 export function TasksPage() {
@@ -13,6 +13,7 @@ export function TasksPage() {
   const jobs = useDoc("jobs");
   const assignments = useDoc("assignments");
   const tasks = useDoc("tasks");
+  const [done, setDone] = useState(""); // what was signed last: its card has gone then
   return (
     <>
       <header class="title">
@@ -20,6 +21,13 @@ export function TasksPage() {
         <p class="lead">What operators have hosts carry out, and what hosts ask before.</p>
       </header>
       <Section title="Waits for approval">
+        <p role="status">
+          {done && (
+            <>
+              <State tone="good">done</State> {done}
+            </>
+          )}
+        </p>
         <Shown doc={approvals} what="approvals">
           {(a) =>
             a.approvals.length === 0 ? (
@@ -27,7 +35,7 @@ export function TasksPage() {
             ) : (
               <ul class="cards">
                 {a.approvals.map((x) => (
-                  <Word key={x.assignment + x.host} of={x} may={!!swarm?.value?.actions} own={swarm?.value?.identity?.spiffe_id ?? ""} />
+                  <Word key={x.assignment + x.host} of={x} may={!!swarm?.value?.actions} own={swarm?.value?.identity?.spiffe_id ?? ""} done={setDone} />
                 ))}
               </ul>
             )
@@ -195,15 +203,25 @@ function LeftOut({ n }: { n: number }) {
 }
 
 /** What waits for an operator's word, and the means to give it. */
-function Word({ of: a, may, own }: { of: Approval; may: boolean; own: string }) {
+function Word({ of: a, may, own, done }: { of: Approval; may: boolean; own: string; done: (said: string) => void }) {
   const [mode, setMode] = useState<"" | "approve" | "refuse" | "busy">("");
   const [reason, setReason] = useState("");
-  const [said, setSaid] = useState<{ said?: string; error?: string; remedy?: string }>();
+  const [failed, setFailed] = useState<{ error?: string; remedy?: string }>();
+  const [body, setBody] = useState<Doc<TaskBody>>();
   const give = async (word: "approve" | "refuse") => {
     setMode("busy");
-    setSaid(await act({ do: word, task: a.task, host: a.host, digest: a.digest, reason: word === "refuse" ? reason : "" }));
+    done("");
+    const said = await act({ do: word, task: a.task, host: a.host, digest: a.digest, reason: word === "refuse" ? reason : "" });
+    setFailed(said);
     setMode("");
+    if (said.said) done(said.said);
   };
+  const read = async () => {
+    setMode("approve");
+    setBody(undefined);
+    setBody(await ask<TaskBody>(`body/${a.task}`));
+  };
+  const same = body?.value?.digest === a.digest;
   const tooLong = new TextEncoder().encode(reason).length > 256;
   return (
     <li class="card">
@@ -221,25 +239,34 @@ function Word({ of: a, may, own }: { of: Approval; may: boolean; own: string }) 
         </p>
       )}
       {may && a.by === own && <p class="soft">You have asked for this task yourself: the host goes by the word of somebody else.</p>}
-      {may && mode === "" && !said?.said && (
+      {may && mode === "" && (
         <p class="buttons">
-          <button type="button" onClick={() => setMode("approve")}>
+          <button type="button" onClick={() => void read()}>
             Approve…
           </button>
           <button type="button" onClick={() => setMode("refuse")}>
             Refuse…
           </button>
-          <span class="soft small">
-            Read the task before: <code>swarmctl get task body {a.task}</code>
-          </span>
         </p>
+      )}
+      {mode === "approve" && !body && <Awaited what="the task" />}
+      {mode === "approve" && body && !body.value && <Problem error={body.error ?? "the task is not there"} remedy={body.remedy} />}
+      {mode === "approve" && body?.value && (
+        <pre class="log" tabIndex={0} aria-label={`what ${a.task} has hosts do`}>
+          {body.value.lines.join("\n")}
+        </pre>
+      )}
+      {mode === "approve" && body?.value && !same && (
+        <Problem error={`The task has changed: this is digest ${body.value.digest.slice(0, 12)}, and ${a.host} asks for ${a.digest.slice(0, 12)}.`} remedy="sign nothing; ask who has changed it" />
       )}
       {mode === "approve" && (
         <p class="buttons">
-          <span>
-            You sign as {own} that {a.host} may carry out {a.task}, digest {a.digest.slice(0, 12)}.
-          </span>
-          <button type="button" class="main" onClick={() => void give("approve")}>
+          {same && (
+            <span>
+              You sign as {own} that {a.host} may carry out what stands here, digest <Digest of={a.digest} />, which swarmctl has computed of it.
+            </span>
+          )}
+          <button type="button" class="main" disabled={!same} onClick={() => void give("approve")}>
             Sign the approval
           </button>
           <button type="button" class="quiet" onClick={() => setMode("")}>
@@ -272,12 +299,7 @@ function Word({ of: a, may, own }: { of: Approval; may: boolean; own: string }) 
           Signing…
         </p>
       )}
-      {said?.said && (
-        <p role="status">
-          <State tone="good">done</State> {said.said}
-        </p>
-      )}
-      {said?.error && <Problem error={said.error} remedy={said.remedy} />}
+      {failed?.error && <Problem error={failed.error} remedy={failed.remedy} />}
     </li>
   );
 }
