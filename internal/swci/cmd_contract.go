@@ -154,7 +154,7 @@ type statusJSON struct {
 	LayoutDigest  string        `json:"layout_digest" doc:"BLAKE3 of the model's layout, in hex"`
 	Waiting       string        `json:"waiting" doc:"why no round runs, empty when one does"`
 	WaitingSince  *string       `json:"waiting_since" doc:"RFC 3339, UTC"`
-	Stuck         bool          `json:"stuck" doc:"it waits for something that should not last; programs that train are no such thing, unless the node of one is dead"`
+	Stuck         bool          `json:"stuck" doc:"it waits for something that should not last; programs that train and a first attempt to merge are no such thing, unless a node of one is dead"`
 	Leader        string        `json:"leader" doc:"SN that said this"`
 	Warnings      []string      `json:"warnings" doc:"for people"`
 	Training      []warningJSON `json:"training_warnings" doc:"what is probably wrong with the training of this run, which goes on without an error; among warnings too"`

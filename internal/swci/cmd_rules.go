@@ -117,7 +117,7 @@ type explainJSON struct {
 	Phase       string        `json:"phase" doc:"uninitialised, enrolling, training, paused, finalising or completed"`
 	Round       uint64        `json:"round" doc:"last committed round of this run, 0 before the first"`
 	Waiting     string        `json:"waiting" doc:"the reason in one line, empty while a round runs"`
-	Stuck       bool          `json:"stuck" doc:"the reason is something that should not last; programs that train are no such thing, unless the node of one is dead"`
+	Stuck       bool          `json:"stuck" doc:"the reason is something that should not last; programs that train and a first attempt to merge are no such thing, unless a node of one is dead"`
 	Explanation []string      `json:"explanation" doc:"line by line, for people"`
 	Training    []warningJSON `json:"training_warnings" doc:"what is probably wrong with the training of this run; among explanation too"`
 	NoQuorum    *noQuorumJSON `json:"no_quorum" doc:"null, or that too few SNs answer the one that was asked; exit code 7 then"`

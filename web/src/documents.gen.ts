@@ -364,7 +364,7 @@ export interface Status {
   waiting: string;
   /** RFC 3339, UTC */
   waiting_since: string | null;
-  /** it waits for something that should not last; programs that train are no such thing, unless the node of one is dead */
+  /** it waits for something that should not last; programs that train and a first attempt to merge are no such thing, unless a node of one is dead */
   stuck: boolean;
   /** SN that said this */
   leader: string;
@@ -545,7 +545,7 @@ export interface Explain {
   round: number;
   /** the reason in one line, empty while a round runs */
   waiting: string;
-  /** the reason is something that should not last; programs that train are no such thing, unless the node of one is dead */
+  /** the reason is something that should not last; programs that train and a first attempt to merge are no such thing, unless a node of one is dead */
   stuck: boolean;
   /** line by line, for people */
   explanation: string[];
