@@ -79,7 +79,7 @@ func (r *Recorder) fill() (more bool) {
 			return false
 		}
 		record, body, err := ledger.Parse(line)
-		if of, ok := body.(ledger.Round); err == nil && ok && b.has(of) && r.proven(record.AtMS, of) != nil {
+		if of, ok := body.(ledger.Round); err == nil && ok && b.has(of) && r.proven(record, of) != nil {
 			return false
 		}
 		b.at++
@@ -89,7 +89,7 @@ func (r *Recorder) fill() (more bool) {
 }
 
 // proven keeps what the ledger says of a round.
-func (r *Recorder) proven(atMS int64, of ledger.Round) error {
+func (r *Recorder) proven(record ledger.Record, of ledger.Round) error {
 	t := r.seen[of.Contract]
 	if t == nil || t.run != of.Run {
 		return nil
@@ -113,9 +113,9 @@ func (r *Recorder) proven(atMS int64, of ledger.Round) error {
 		names = append(names, x.Node)
 	}
 	out.own(of.Attempt, names, r.knows)
-	out.Attempt, out.Digest = of.Attempt, of.Model
+	out.Attempt, out.Digest, out.Record = of.Attempt, of.Model, record.Seq
 	if out.CommittedMS == 0 {
-		out.CommittedMS = atMS
+		out.CommittedMS = record.AtMS
 	}
 	for _, x := range of.Participants {
 		if p := out.peer(x.Node); p != nil {

@@ -32,7 +32,8 @@ type Round struct {
 	PlannedMS   int64    `json:"planned_ms,omitempty"`
 	CommittedMS int64    `json:"committed_ms,omitempty"`
 	Digest      string   `json:"digest,omitempty"`
-	Own         bool     `json:"own,omitempty"`      // attempt, digest, times and who contributed are from this SN's state or ledger
+	Record      uint64   `json:"record,omitempty"`   // number of the ledger's record that proves it; 0: not known
+	Own         bool     `json:"own,omitempty"`      // attempt, digest, record, times and who contributed are from this SN's state or ledger
 	Waiting     *uint64  `json:"waiting,omitempty"`  // in milliseconds: from when the first peer could merge until the plan
 	Training    *uint64  `json:"training,omitempty"` // from the commit before until the first peer could merge
 	Exchange    *uint64  `json:"exchange,omitempty"` // from the plan until the last peer had the merged model
@@ -82,7 +83,7 @@ func (r *Round) sort() {
 
 // whole reports whether nothing of the record is left for the ledger to say.
 func (r *Round) whole() bool {
-	return r.Own && !slices.ContainsFunc(r.Peers, func(p Peer) bool { return p.Contributed && p.Weight == nil })
+	return r.Own && r.Record > 0 && !slices.ContainsFunc(r.Peers, func(p Peer) bool { return p.Contributed && p.Weight == nil })
 }
 
 // own makes the record this SN's own, and has room for who took part. Of what others have said of the round only what nodes report stays that
@@ -91,7 +92,7 @@ func (r *Round) own(attempt uint64, participants []string, knows func(node strin
 	if !r.Own {
 		known := func(node string) bool { return knows(node) || slices.Contains(participants, node) }
 		r.Own = true
-		r.PlannedMS, r.CommittedMS = 0, 0
+		r.Record, r.PlannedMS, r.CommittedMS = 0, 0, 0
 		r.Peers = slices.DeleteFunc(r.Peers, func(p Peer) bool { return !known(p.Node) })
 		r.Failed = slices.DeleteFunc(r.Failed, func(f Failed) bool { return !f.possible(attempt, known) })
 		for i := range r.Peers {
@@ -162,6 +163,9 @@ func (r *Round) learn(from *Round, over bool, knows func(node string) bool) {
 	}
 	if !r.Own && r.CommittedMS == 0 {
 		r.Attempt, r.Digest, r.CommittedMS = from.Attempt, from.Digest, from.CommittedMS
+	}
+	if !r.Own && r.Record == 0 {
+		r.Record = from.Record
 	}
 	for _, theirs := range from.Peers {
 		if r.Own && theirs.Loss == nil && theirs.Metric == nil && theirs.Sent == nil && theirs.Received == nil {

@@ -7502,6 +7502,7 @@ type HistoryRound struct {
 	Loss            *float64               `protobuf:"fixed64,12,opt,name=loss,proto3,oneof" json:"loss,omitempty"`     // mean of what peers reported of the merged model
 	Metric          *float64               `protobuf:"fixed64,13,opt,name=metric,proto3,oneof" json:"metric,omitempty"` // likewise
 	Weighted        bool                   `protobuf:"varint,14,opt,name=weighted,proto3" json:"weighted,omitempty"`    // these are means by weights; false: no weight is known, and they are plain means of the peers that contributed
+	Record          uint64                 `protobuf:"varint,16,opt,name=record,proto3" json:"record,omitempty"`        // number of the ledger's record that proves it; 0: not known yet, or by an SN of an earlier version
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -7632,6 +7633,13 @@ func (x *HistoryRound) GetWeighted() bool {
 		return x.Weighted
 	}
 	return false
+}
+
+func (x *HistoryRound) GetRecord() uint64 {
+	if x != nil {
+		return x.Record
+	}
+	return 0
 }
 
 type HistoryFailure struct {
@@ -14183,7 +14191,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06rounds\x18\x02 \x03(\v2\x16.swarm.v1.HistoryRoundR\x06rounds\x12\x12\n" +
 	"\x04last\x18\x03 \x01(\x04R\x04last\x12\x18\n" +
 	"\athinned\x18\x04 \x01(\x04R\athinned\x12\x16\n" +
-	"\x06hidden\x18\x05 \x01(\tR\x06hidden\"\xbe\x04\n" +
+	"\x06hidden\x18\x05 \x01(\tR\x06hidden\"\xd6\x04\n" +
 	"\fHistoryRound\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12&\n" +
@@ -14202,7 +14210,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05peers\x18\v \x03(\v2\x15.swarm.v1.HistoryPeerR\x05peers\x12\x17\n" +
 	"\x04loss\x18\f \x01(\x01H\x04R\x04loss\x88\x01\x01\x12\x1b\n" +
 	"\x06metric\x18\r \x01(\x01H\x05R\x06metric\x88\x01\x01\x12\x1a\n" +
-	"\bweighted\x18\x0e \x01(\bR\bweightedB\r\n" +
+	"\bweighted\x18\x0e \x01(\bR\bweighted\x12\x16\n" +
+	"\x06record\x18\x10 \x01(\x04R\x06recordB\r\n" +
 	"\v_waiting_msB\x0e\n" +
 	"\f_training_msB\x0e\n" +
 	"\f_exchange_msB\f\n" +

@@ -10,7 +10,7 @@ func messageOf(p history.Part) *swarmv1.GetHistoryResponse {
 	out := &swarmv1.GetHistoryResponse{Run: p.Run, Last: p.Last, Thinned: p.Thinned}
 	for _, r := range p.Rounds {
 		one := &swarmv1.HistoryRound{
-			Round: r.Round, Attempt: r.Attempt, PlannedUnixMs: r.PlannedMS, CommittedUnixMs: r.CommittedMS, Digest: r.Digest,
+			Round: r.Round, Attempt: r.Attempt, PlannedUnixMs: r.PlannedMS, CommittedUnixMs: r.CommittedMS, Digest: r.Digest, Record: r.Record,
 			WaitingMs: r.Waiting, TrainingMs: r.Training, ExchangeMs: r.Exchange, CommitMs: r.Commit,
 		}
 		for _, f := range r.Failed {
@@ -29,7 +29,7 @@ func FromPart(m *swarmv1.GetHistoryResponse) history.Part {
 	out := history.Part{Run: m.GetRun(), Last: m.GetLast(), Thinned: m.GetThinned()}
 	for _, r := range m.GetRounds() {
 		one := &history.Round{
-			Round: r.GetRound(), Attempt: r.GetAttempt(), PlannedMS: r.GetPlannedUnixMs(), CommittedMS: r.GetCommittedUnixMs(), Digest: r.GetDigest(),
+			Round: r.GetRound(), Attempt: r.GetAttempt(), PlannedMS: r.GetPlannedUnixMs(), CommittedMS: r.GetCommittedUnixMs(), Digest: r.GetDigest(), Record: r.GetRecord(),
 			Waiting: r.WaitingMs, Training: r.TrainingMs, Exchange: r.ExchangeMs, Commit: r.CommitMs,
 		}
 		for _, f := range r.GetFailed() {
