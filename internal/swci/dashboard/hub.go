@@ -81,8 +81,8 @@ func (h *hub) run(ctx context.Context) {
 	tick := time.NewTicker(period / 4)
 	defer tick.Stop()
 	for {
-		for _, name := range h.due() {
-			asking.Go(func() { h.renew(ctx, name) })
+		for name, s := range h.due() {
+			asking.Go(func() { h.renew(ctx, name, s) })
 		}
 		select {
 		case <-ctx.Done():
@@ -94,17 +94,17 @@ func (h *hub) run(ctx context.Context) {
 }
 
 // due are the documents to be asked for now, which are taken to be asked for.
-func (h *hub) due() (names []string) {
+func (h *hub) due() map[string]*shown {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.now()
-	for _, name := range slices.Sorted(maps.Keys(h.shown)) {
-		if s := h.shown[name]; s.readers > 0 && !s.asking && !now.Before(s.due) {
+	now, out := h.now(), map[string]*shown{}
+	for name, s := range h.shown {
+		if s.readers > 0 && !s.asking && !now.Before(s.due) {
 			s.asking, s.asked, s.due = true, now, now.Add(h.pause(name))
-			names = append(names, name)
+			out[name] = s
 		}
 	}
-	return names
+	return out
 }
 
 // pause is the time until a document is asked for again without a reason; the caller holds mu.
@@ -200,6 +200,11 @@ func (h *hub) linked(name string, problem error) {
 	if h.lost[name] = problem; problem == nil {
 		delete(h.lost, name)
 	}
+	h.relink()
+}
+
+// relink has the link be what is known of the swarm, and tells it if that is news; the caller holds mu.
+func (h *hub) relink() {
 	now := Link{State: "live", Since: h.link.Since}
 	now.SN, _ = h.docs.Link()
 	for _, name := range slices.Sorted(maps.Keys(h.lost)) {
@@ -222,13 +227,12 @@ func (h *hub) linked(name string, problem error) {
 }
 
 // renew asks for a document that is shown. While the swarm can't be asked what was known last stays, and for some time if only the document
-// does not come.
-func (h *hub) renew(ctx context.Context, name string) {
+// does not come. What was left and joined again meanwhile is asked for anew.
+func (h *hub) renew(ctx context.Context, name string, s *shown) {
 	doc, lost := h.question(ctx, name)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := h.shown[name]
-	if s == nil {
+	if h.shown[name] != s {
 		return
 	}
 	s.asking = false
@@ -291,6 +295,7 @@ func (h *hub) leave(r *reader) {
 			delete(h.lost, name)
 		}
 	}
+	h.relink() // whoever said that the swarm can't be asked may be gone
 }
 
 // news returns what a page is to be told now.
