@@ -23,6 +23,8 @@ type mlflow struct {
 	w      *swarm
 	binary string
 	url    string
+
+	experiment string // ID
 }
 
 // start runs the server, until it serves.
@@ -105,6 +107,7 @@ func (m *mlflow) curves() curves {
 		}
 	}
 	m.ask("experiments/get-by-name?experiment_name=swarmd", "", &experiment)
+	m.experiment = experiment.Experiment.ID
 	var found struct {
 		Runs []struct {
 			Info struct {
@@ -143,6 +146,59 @@ func (m *mlflow) curves() curves {
 		}
 	}
 	return out
+}
+
+// run is the swarm's.
+func (m *mlflow) run() (status string, tags map[string]string) {
+	m.w.T.Helper()
+	var found struct {
+		Runs []struct {
+			Info struct{ Status string }
+			Data struct{ Tags []struct{ Key, Value string } }
+		}
+	}
+	m.ask("runs/search", fmt.Sprintf(`{"experiment_ids":[%q]}`, m.experiment), &found)
+	for _, r := range found.Runs {
+		tags = map[string]string{}
+		for _, t := range r.Data.Tags {
+			tags[t.Key] = t.Value
+		}
+		if tags["swarmd.node"] == "" {
+			return r.Info.Status, tags
+		}
+	}
+	m.w.T.Fatalf("no run of the swarm among %d", len(found.Runs))
+	return "", nil
+}
+
+// deleted deletes the contract with a run that goes on, which the tracker ends although it comes later.
+func (m *mlflow) deleted(at []string) {
+	m.w.T.Helper()
+	status, tags := m.run()
+	if status != "FINISHED" || tags["swarmd.record"] == "unknown" || tags["swarmd.record"] == "" || !strings.Contains(tags["swarmd.digests"], tags["swarmd.round"]+" "+tags["swarmd.digest"]+" record "+tags["swarmd.record"]) {
+		m.w.T.Errorf("the swarm's run is %s, %v", status, tags)
+	}
+	var own struct {
+		Run struct {
+			Info struct {
+				ID string `json:"run_id"`
+			}
+		}
+	}
+	m.ask("runs/create", fmt.Sprintf(`{"experiment_id":%q,"tags":[{"key":"swarmd.swarm","value":%q},{"key":"swarmd.contract","value":"e2e"},{"key":"swarmd.run","value":"99"}]}`, m.experiment, tags["swarmd.swarm"]), &own)
+	if code, said := m.w.tool(append([]string{"swarmctl", "delete", "contract", "e2e"}, at...)...); code != 0 {
+		m.w.T.Fatalf("delete contract: %d %s", code, said)
+	}
+	if code, said := m.w.tool(append([]string{"swarmctl", "track", "contract", "e2e", "--mlflow", m.url}, at...)...); code != 5 {
+		m.w.T.Errorf("after it was deleted: exit code %d, %s", code, said)
+	}
+	var after struct {
+		Run struct{ Info struct{ Status string } }
+	}
+	m.ask("runs/get?run_id="+own.Run.Info.ID, "", &after)
+	if after.Run.Info.Status != "KILLED" {
+		m.w.T.Errorf("the run of the deleted contract is %s", after.Run.Info.Status)
+	}
 }
 
 // eventCurves reads the event files of a directory.
@@ -271,7 +327,8 @@ func TestTrackingByMLflowForMinutes(t *testing.T) {
 	if diff := cmp.Diff(eventCurves(t, w.Path("tb")).only(compared()...), want.curves(t), near); diff != "" {
 		t.Errorf("TensorBoard (-got +want): %s", diff)
 	}
-	if code, said := w.tool(append([]string{"swarmctl", "track", "contract", "e2e", "--once", "--mlflow", server.url, "--tensorboard", w.Path("tb"), "-o", "json"}, at...)...); code != 0 || !strings.Contains(said, `"written": 0`) {
+	if code, said := w.tool(append([]string{"swarmctl", "track", "contract", "e2e", "--once", "--mlflow", server.url, "--tensorboard", w.Path("tb"), "-o", "json"}, at...)...); code != 0 || strings.Count(said, `"written": 0`) != 2 || strings.Count(said, `"left_out": 0`) != 2 {
 		t.Errorf("again: exit code %d, %s", code, said)
 	}
+	server.deleted(at)
 }

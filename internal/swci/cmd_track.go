@@ -3,6 +3,7 @@ package swci
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -23,8 +24,8 @@ func trackCommands() []*Command {
 		Pattern: "track contract NAME", Group: "Contracts",
 		Summary: "Write a training's rounds into MLflow or for TensorBoard",
 		Details: "Follows the contract until its training is complete, or until Ctrl-C, and writes each round once: the loss and the metric of the merged model, bytes, and how long phases took, as \"get contract history\" has them. For MLflow there is a run of the swarm, and in it a run of each peer; for TensorBoard a directory swarm, and one of each peer. It only reads of the swarm, and asks every 2 seconds at most.\n\n" +
-			"It may be ended and begun again at any time, and MLflow may be down meanwhile: it goes on behind the last round that is written, and takes what is missing from the swarm's history. A round is written as soon as no more can be told of it: when all peers have said how good its model is and the next one was committed, else after 30 seconds. After \"reset contract\" new runs begin.\n\n" +
-			"MLflow's variables say who asks: MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD. Let one swarmctl at a time write a training into an experiment.",
+			"It may be ended and begun again at any time, and MLflow may be down meanwhile: it goes on behind the last round that is written, and takes what is missing from the swarm's history. A round is written as soon as no more can be told of it: when all peers have said how good its model is and the next one was committed, else after 30 seconds. Rounds that the history lacks are waited for half a minute, with --once too. After \"reset contract\" new runs begin.\n\n" +
+			"MLflow's variables say who asks: MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD. The runs of a contract that was reset or deleted are ended as KILLED, also if that was while nobody tracked it: call the command again. Let one swarmctl at a time write a training into an experiment.",
 		Example: "track contract defaultbb.cqdb.sml.hpe --mlflow http://127.0.0.1:5000 --tensorboard runs",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "mlflow", Usage: "`URI` of an MLflow server"},
@@ -41,12 +42,15 @@ func trackCommands() []*Command {
 type trackedJSON struct {
 	Contract    string            `json:"contract" doc:"its name"`
 	Run         uint64            `json:"run" doc:"number of the run, 0 when it has not begun"`
-	Written     uint64            `json:"written" doc:"rounds that this command has written"`
-	Last        uint64            `json:"last" doc:"the last round that is written, 0 for none"`
-	LeftOut     uint64            `json:"left_out" doc:"rounds that the swarm's history does not have"`
 	Complete    bool              `json:"complete" doc:"the training is over"`
 	MLflow      *trackedMLflow    `json:"mlflow" doc:"null: not asked for"`
 	TensorBoard *trackedDirectory `json:"tensorboard" doc:"null: not asked for"`
+}
+
+type trackedRounds struct {
+	Written uint64 `json:"written" doc:"rounds that this command has written here"`
+	Last    uint64 `json:"last" doc:"the last round that is here, 0 for none"`
+	LeftOut uint64 `json:"left_out" doc:"rounds among and behind those that are not, as the swarm's history lacks them"`
 }
 
 type trackedMLflow struct {
@@ -54,10 +58,12 @@ type trackedMLflow struct {
 	Experiment   string `json:"experiment" doc:"its name"`
 	ExperimentID string `json:"experiment_id" doc:"its ID, empty when MLflow did not answer"`
 	RunID        string `json:"run_id" doc:"of the swarm's run, likewise"`
+	trackedRounds
 }
 
 type trackedDirectory struct {
 	Directory string `json:"directory" doc:"with a directory swarm and one of each peer"`
+	trackedRounds
 }
 
 // trackers are those that a user has asked for.
@@ -86,7 +92,8 @@ func trackContract(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		f := track.Follower{Config: track.Config{Source: &trackedContract{api: api, name: name, say: s.say}, Sinks: of.sinks, Once: args.Opts.Bool("once"), Say: s.say}}
 		done, err := f.Run(ctx)
-		if err == nil || ctx.Err() != nil || done.Rounds > 0 {
+		wrote := slices.ContainsFunc(done.Sinks, func(w track.Written) bool { return w.Rounds > 0 })
+		if err == nil || ctx.Err() != nil || wrote {
 			if shown := of.show(s, name, done); err == nil {
 				err = shown
 			}
@@ -134,30 +141,38 @@ func openTrackers(s *Session, opts *cli.Context) (of *trackers, err error) {
 
 // show says what was written.
 func (of *trackers) show(s *Session, name string, done track.Result) error {
-	out := trackedJSON{Contract: name, Run: done.Run, Written: done.Rounds, Last: done.Last, LeftOut: done.LeftOut, Complete: done.Over}
-	if e := of.experiment; e != nil {
-		out.MLflow = &trackedMLflow{of.uri, of.name, e.ID(), e.Run()}
+	out := trackedJSON{Contract: name, Run: done.Run, Complete: done.Over}
+	goes := "goes on"
+	if out.Complete {
+		goes = "is complete"
 	}
-	if of.board != nil {
-		out.TensorBoard = &trackedDirectory{of.board.Dir()}
+	lines := []string{fmt.Sprintf("contract %s, run %d: the training %s", text.Line(name), out.Run, goes)}
+	for i, w := range done.Sinks {
+		rounds := trackedRounds{w.Rounds, w.Last, w.LeftOut}
+		if sink := of.sinks[i]; sink == track.Sink(of.experiment) {
+			out.MLflow = &trackedMLflow{of.uri, of.name, of.experiment.ID(), of.experiment.Run(), rounds}
+		} else {
+			out.TensorBoard = &trackedDirectory{of.board.Dir(), rounds}
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", of.sinks[i], rounds.line()))
 	}
 	return s.show(out, func() error {
 		if out.Run == 0 {
 			return nil
 		}
-		goes := "goes on"
-		if out.Complete {
-			goes = "is complete"
-		}
-		wrote := "no round is settled yet"
-		if out.Last > 0 {
-			wrote = fmt.Sprintf("wrote %s, up to round %d", many(int(out.Written), "round"), out.Last) //nolint:gosec // rounds were counted one by one
-		}
-		line := fmt.Sprintf("contract %s, run %d: %s; the training %s", text.Line(name), out.Run, wrote, goes)
-		if out.LeftOut > 0 {
-			line += fmt.Sprintf("; left out, as the swarm's history lacks them: %s", many(int(out.LeftOut), "round")) //nolint:gosec // likewise
-		}
-		_, err := fmt.Fprintln(s.Env.Stdout, line)
+		_, err := fmt.Fprintln(s.Env.Stdout, strings.Join(lines, "\n"))
 		return err
 	})
+}
+
+// line says it to people.
+func (r trackedRounds) line() string {
+	if r.Last == 0 && r.LeftOut == 0 {
+		return "no round is settled yet"
+	}
+	line := fmt.Sprintf("wrote %s, up to round %d", many(int(r.Written), "round"), r.Last) //nolint:gosec // rounds were counted one by one
+	if r.LeftOut > 0 {
+		line += "; left out, as the swarm's history lacks them: " + many(int(r.LeftOut), "round") //nolint:gosec // likewise
+	}
+	return line
 }

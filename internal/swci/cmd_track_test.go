@@ -13,20 +13,18 @@ import (
 	"testing"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/track/tensorboard"
 )
 
 // trackedAPI is a swarm whose training is over since long.
-type trackedAPI struct {
-	fakeAPI
-
-	raw []byte // the ledger
-}
+type trackedAPI struct{ fakeAPI }
 
 // GetContractStatus returns a complete contract with one peer that failed.
 func (*trackedAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
+	if name == "gone" {
+		return nil, exit.New(exit.NotFound, "", "no contract")
+	}
 	if name == "new" {
 		return &swarmv1.GetContractStatusResponse{Contract: &swarmv1.ContractView{Name: name, Run: 1}}, nil
 	}
@@ -37,35 +35,35 @@ func (*trackedAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.G
 	}}, nil
 }
 
-// GetHistory returns rounds of pastAPI's, which are asked for in order.
+// GetHistory returns rounds of pastAPI's with one before them, which are asked for in order.
 func (*trackedAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResponse {
 	out := (&pastAPI{}).GetHistory(&swarmv1.GetHistoryRequest{Contract: "c", Spread: !r.GetSpread()})
+	for _, x := range out.GetRounds() {
+		x.Record = 2 * x.GetRound()
+	}
+	out.Rounds = slices.Insert(out.GetRounds(), 0, &swarmv1.HistoryRound{Round: 1, Record: 1, CommittedUnixMs: 1000, Digest: "99"})
 	out.Rounds = slices.DeleteFunc(out.Rounds, func(x *swarmv1.HistoryRound) bool { return x.GetRound() <= r.GetAfter() })
 	return out
 }
 
-func (a *trackedAPI) ReadLedger(_ context.Context, w io.Writer) (int64, error) {
-	n, err := w.Write(a.raw)
-	return int64(n), err
-}
-
 // TestTrackContract writes a history for TensorBoard once, however often it is called, and says what there is.
 func TestTrackContract(t *testing.T) {
-	c := newCommitted(t)
-	c.add(ledger.Swarm{SwarmID: "s"})
-	api, dir := &trackedAPI{raw: c.lines}, filepath.Join(t.TempDir(), "tb")
+	api, dir := &trackedAPI{}, filepath.Join(t.TempDir(), "tb")
 	out, beside, err := on(t, api, "", "track", "contract", "c", "--tensorboard", dir, "--sn=h")
-	if err != nil || out != "contract c, run 2: wrote 2 rounds, up to round 3; the training is complete; left out, as the swarm's history lacks them: 1 round\n" || !strings.Contains(beside, "look at it with: tensorboard --logdir "+dir) {
+	if err != nil || out != "contract c, run 2: the training is complete\nTensorBoard's directory "+dir+": wrote 3 rounds, up to round 3\n" || !strings.Contains(beside, "look at it with: tensorboard --logdir "+dir) {
 		t.Errorf("%v, beside %q, got %q", err, beside, out)
 	}
 	out, beside, err = on(t, api, "", "track", "contract", "c", "--once", "--tensorboard", dir, "--sn=h", "-o", "json")
 	var got struct {
-		Run, Written, Last int
-		Complete           bool
-		MLflow             *struct{}
-		TensorBoard        struct{ Directory string }
+		Run         int
+		Complete    bool
+		MLflow      *struct{}
+		TensorBoard struct {
+			Directory     string
+			Written, Last int
+		}
 	}
-	if json.Unmarshal([]byte(out), &got) != nil || err != nil || got.Run != 2 || got.Written != 0 || got.Last != 3 || !got.Complete || got.MLflow != nil || got.TensorBoard.Directory != dir || !strings.Contains(beside, "goes on behind round 3") {
+	if json.Unmarshal([]byte(out), &got) != nil || err != nil || got.Run != 2 || got.TensorBoard.Written != 0 || got.TensorBoard.Last != 3 || !got.Complete || got.MLflow != nil || got.TensorBoard.Directory != dir || !strings.Contains(beside, "goes on behind round 3") {
 		t.Errorf("%v, beside %q, got %s", err, beside, out)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "swarm", "*"))
@@ -89,11 +87,6 @@ func TestTrackContract(t *testing.T) {
 
 // TestTrackNamesTheRecord: the run of the swarm says which record of the ledger its model has, and what the contract's rules are.
 func TestTrackNamesTheRecord(t *testing.T) {
-	c := newCommitted(t)
-	c.add(ledger.Swarm{SwarmID: "s"})
-	c.add(ledger.Round{Contract: "c", Run: 1, Round: 3, Model: "00"})
-	c.add(ledger.Round{Contract: "c", Run: 2, Round: 3, Model: "bb"})
-	c.add(ledger.Round{Contract: "d", Run: 2, Round: 3, Model: "cc"})
 	var logged, created strings.Builder
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		to := io.Discard
@@ -109,10 +102,10 @@ func TestTrackNamesTheRecord(t *testing.T) {
 		_, _ = io.WriteString(w, `{"experiment":{"experiment_id":"7"},"run":{"info":{"run_id":"r"}}}`)
 	}))
 	defer server.Close()
-	if _, _, err := on(t, &trackedAPI{raw: c.lines}, "", "track", "contract", "c", "--once", "--mlflow", server.URL, "--sn=h"); err != nil {
+	if _, _, err := on(t, &trackedAPI{}, "", "track", "contract", "c", "--once", "--mlflow", server.URL, "--sn=h"); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`{"key":"swarmd.record","value":"3"}`, `{"key":"swarmd.digest","value":"bb"}`, `2 aa\n3 bb record 3`, `{"key":"rules.required","value":"sl-0"}`, `{"key":"rules.weight_cap","value":"0.5"}`, `{"key":"rules.export","value":"true"}`, `{"key":"method","value":"mean"}`, `{"key":"weight","value":"3"}`} {
+	for _, want := range []string{`{"key":"swarmd.record","value":"6"}`, `{"key":"swarmd.digest","value":"bb"}`, `1 99 record 1\n2 aa record 4\n3 bb record 6`, `{"key":"rules.required","value":"sl-0"}`, `{"key":"rules.weight_cap","value":"0.5"}`, `{"key":"rules.export","value":"true"}`, `{"key":"method","value":"mean"}`, `{"key":"weight","value":"3"}`} {
 		if !strings.Contains(logged.String(), want) {
 			t.Errorf("%s was not logged:\n%s", want, &logged)
 		}
@@ -121,6 +114,30 @@ func TestTrackNamesTheRecord(t *testing.T) {
 		if !strings.Contains(created.String(), want) {
 			t.Errorf("%s was not said:\n%s", want, &created)
 		}
+	}
+}
+
+// TestTrackEndsRunsOfADeletedContract that nobody tracked when it was deleted.
+func TestTrackEndsRunsOfADeletedContract(t *testing.T) {
+	var updated strings.Builder
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch path.Base(r.URL.Path) {
+		case "get-by-name":
+			_, _ = io.WriteString(w, `{"experiment":{"experiment_id":"7"}}`)
+		case "search":
+			_, _ = io.WriteString(w, `{"runs":[{"info":{"run_id":"r","status":"RUNNING"},"data":{"tags":[{"key":"swarmd.run","value":"1"}]}}]}`)
+		case "update":
+			if _, err := io.Copy(&updated, r.Body); err != nil {
+				t.Error(err)
+			}
+			_, _ = io.WriteString(w, `{}`)
+		default:
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+	}))
+	defer server.Close()
+	if _, _, err := on(t, &trackedAPI{}, "", "track", "contract", "gone", "--mlflow", server.URL, "--sn=h"); exit.Code(err) != exit.NotFound || !strings.Contains(updated.String(), `"status":"KILLED"`) {
+		t.Errorf("%v, told %q", err, &updated)
 	}
 }
 

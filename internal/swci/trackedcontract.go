@@ -10,9 +10,7 @@ import (
 	"strings"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/internal/client"
-	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/track"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -26,11 +24,8 @@ type trackedContract struct {
 	name string
 	say  func(string)
 
-	swarm   string // ID
-	run     uint64
-	read    int64             // bytes of the ledger
-	records map[uint64]uint64 // of the ledger, by round of the run
-	mute    bool              // the ledger can't be read
+	swarm string // ID
+	run   uint64
 }
 
 // State implements track.Source.
@@ -44,16 +39,15 @@ func (t *trackedContract) State(ctx context.Context) (out track.State, err error
 	}
 	st, err := t.api.GetContractStatus(ctx, t.name)
 	if err != nil {
-		return out, apiError(err)
+		return track.State{Swarm: t.swarm, Contract: t.name}, apiError(err)
 	}
 	c := st.GetContract()
 	out = track.State{Swarm: t.swarm, Contract: t.name, Over: c.GetOver(), Round: c.GetCommitted().GetRound(), AtMS: c.GetCommitted().GetCommittedUnixMs(), Peers: map[string]track.Peer{}}
 	if c.GetTerms() == nil {
 		return out, nil
 	}
-	if out.Run = c.GetRun(); out.Run != t.run {
-		t.run, t.read, t.records = out.Run, 0, map[uint64]uint64{}
-	}
+	out.Run = c.GetRun()
+	t.run = out.Run
 	for _, x := range byNode(c.GetSessions()) { // the last one of a node counts
 		params := []track.Param{{Key: "node", Value: x.GetNode()}, {Key: "weight", Value: utoa(uint64(x.GetWeight()))}}
 		if mode := x.GetCheckinMode(); mode != "" {
@@ -163,15 +157,9 @@ func (t *trackedContract) After(ctx context.Context, round uint64) (out track.Pa
 	if len(all) == 0 || out.Run != t.run {
 		return out, nil
 	}
-	last := all[len(all)-1].GetRound()
-	out.More = last < h.GetLast()
-	if err := t.readRecords(ctx, last); err != nil {
-		return out, err
-	}
+	out.More = all[len(all)-1].GetRound() < h.GetLast()
 	for _, r := range all {
-		one := roundToTrack(r)
-		one.Record = t.records[one.Round]
-		out.Rounds = append(out.Rounds, one)
+		out.Rounds = append(out.Rounds, roundToTrack(r))
 	}
 	return out, nil
 }
@@ -179,7 +167,7 @@ func (t *trackedContract) After(ctx context.Context, round uint64) (out track.Pa
 // roundToTrack has the figures that `get contract history -o json` shows.
 func roundToTrack(r *swarmv1.HistoryRound) track.Round {
 	shown := historyRoundToJSON(r)
-	out := track.Round{Round: shown.Round, AtMS: r.GetCommittedUnixMs(), Digest: shown.Digest, Told: true}
+	out := track.Round{Round: shown.Round, AtMS: r.GetCommittedUnixMs(), Digest: shown.Digest, Record: r.GetRecord(), Told: r.GetRecord() > 0}
 	var all figures
 	all.add("loss", shown.Loss)
 	all.add("metric", shown.Metric)
@@ -233,39 +221,4 @@ func (f *figures) count(key string, n *uint64, unit float64) {
 		value := float64(*n) / unit
 		f.add(key, &value)
 	}
-}
-
-// readRecords reads the ledger on, until it has the record of a round. Whoever can't read it does without.
-func (t *trackedContract) readRecords(ctx context.Context, until uint64) error {
-	if _, known := t.records[until]; known || t.mute {
-		return nil
-	}
-	read, err := t.api.ReadLedgerFrom(ctx, t.read, t)
-	t.read += read
-	switch err = apiError(err); exit.Code(err) {
-	case exit.OK, exit.Unreachable, exit.NoLeader, exit.TimedOut, exit.Interrupted:
-		return err
-	}
-	t.mute = true
-	t.say("records of the ledger are left out: " + err.Error())
-	return nil
-}
-
-// Write takes whole records of the ledger, and notes those of the run's rounds.
-func (t *trackedContract) Write(lines []byte) (int, error) {
-	for rest := lines; len(rest) > 0; {
-		line, after, ok := ledger.CutLine(rest)
-		if !ok {
-			return 0, fmt.Errorf("the ledger has a record without an end")
-		}
-		rest = after
-		record, body, err := ledger.Parse(line)
-		if err != nil {
-			return 0, err
-		}
-		if of, ok := body.(ledger.Round); ok && of.Contract == t.name && of.Run == t.run {
-			t.records[of.Round] = record.Seq
-		}
-	}
-	return len(lines), nil
 }

@@ -202,5 +202,8 @@ func peerDir(node string) string {
 	return node
 }
 
-// Stand implements Sink: TensorBoard knows no end.
+// End implements Sink: TensorBoard knows no end.
+func (*Board) End(context.Context, *State) error { return nil }
+
+// Stand implements Sink, likewise.
 func (*Board) Stand(context.Context, *State) error { return nil }

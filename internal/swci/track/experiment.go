@@ -38,7 +38,7 @@ type Experiment struct {
 	say    func(string)
 
 	id    string
-	state *State
+	state State
 	runs  map[string]*mlflow.Run // by node; the swarm's is under ""
 }
 
@@ -68,11 +68,14 @@ func (e *Experiment) Open(ctx context.Context, s *State) (after uint64, err erro
 	if e.id, err = e.client.Experiment(ctx, e.name); err != nil {
 		return 0, err
 	}
-	found, err := e.client.Search(ctx, e.id, e.tags(s))
+	if err := e.kill(ctx, e.id, s); err != nil {
+		return 0, err
+	}
+	found, err := e.client.Search(ctx, e.id, append(ofContract(s), mlflow.Entry{Key: tagRun, Value: runNumber(s.Run)}), "")
 	if err != nil {
 		return 0, err
 	}
-	e.state, e.runs = s, map[string]*mlflow.Run{}
+	e.state, e.runs = *s, map[string]*mlflow.Run{}
 	for i := range found {
 		if node := found[i].Tags[tagNode]; e.runs[node] == nil {
 			e.runs[node] = &found[i]
@@ -91,16 +94,44 @@ func (e *Experiment) Open(ctx context.Context, s *State) (after uint64, err erro
 	return after, nil
 }
 
-// tags are those that all runs of a training have.
-func (e *Experiment) tags(s *State) []mlflow.Entry {
-	return []mlflow.Entry{{Key: tagSwarm, Value: s.Swarm}, {Key: tagContract, Value: s.Contract}, {Key: tagRun, Value: strconv.FormatUint(s.Run, 10)}}
+// End implements Sink.
+func (e *Experiment) End(ctx context.Context, s *State) error {
+	id, err := e.client.Find(ctx, e.name)
+	if err != nil || id == "" {
+		return err
+	}
+	return e.kill(ctx, id, s)
 }
+
+// kill ends the runs of a contract in an experiment that are said to go on and are none of its run: it was reset or deleted.
+func (e *Experiment) kill(ctx context.Context, experiment string, s *State) error {
+	found, err := e.client.Search(ctx, experiment, ofContract(s), mlflow.Running)
+	if err != nil {
+		return err
+	}
+	for _, r := range found {
+		if n, err := strconv.ParseUint(r.Tags[tagRun], 10, 64); err != nil || n == s.Run {
+			continue
+		}
+		if err := e.client.Update(ctx, r.ID, mlflow.Killed, time.Now().UnixMilli()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofContract are tags that all runs of a contract have.
+func ofContract(s *State) []mlflow.Entry {
+	return []mlflow.Entry{{Key: tagSwarm, Value: s.Swarm}, {Key: tagContract, Value: s.Contract}}
+}
+
+func runNumber(run uint64) string { return strconv.FormatUint(run, 10) }
 
 // ensure makes the run of a node, if there is none, and writes those of its parameters that it lacks: MLflow has none change.
 func (e *Experiment) ensure(ctx context.Context, node string, params []Param) error {
 	run := e.runs[node]
 	if run == nil {
-		name, tags := fmt.Sprintf("%s run %d", e.state.Contract, e.state.Run), e.tags(e.state)
+		name, tags := fmt.Sprintf("%s run %d", e.state.Contract, e.state.Run), append(ofContract(&e.state), mlflow.Entry{Key: tagRun, Value: runNumber(e.state.Run)})
 		if node != "" {
 			name, tags = node, append(tags, mlflow.Entry{Key: tagNode, Value: node}, mlflow.Entry{Key: "mlflow.parentRunId", Value: e.Run()})
 		}
@@ -209,13 +240,16 @@ func (e *Experiment) digests(rounds []Round) []mlflow.Entry {
 		}
 	}
 	last := &rounds[len(rounds)-1]
-	tags := []mlflow.Entry{
-		{Key: tagRound, Value: strconv.FormatUint(last.Round, 10)}, {Key: tagDigest, Value: last.Digest}, {Key: tagDigests, Value: strings.Join(lines[max(0, len(lines)-maxDigests):], "\n")},
-	}
+	record := "unknown" // that of an earlier round does not stay
 	if last.Record > 0 {
-		tags = append(tags, mlflow.Entry{Key: tagRecord, Value: strconv.FormatUint(last.Record, 10)})
+		record = strconv.FormatUint(last.Record, 10)
 	}
-	return tags
+	return []mlflow.Entry{
+		{Key: tagRound, Value: strconv.FormatUint(last.Round, 10)},
+		{Key: tagDigest, Value: last.Digest},
+		{Key: tagRecord, Value: record},
+		{Key: tagDigests, Value: strings.Join(lines[max(0, len(lines)-maxDigests):], "\n")},
+	}
 }
 
 // statuses of MLflow, by what they say of a training or a peer.
@@ -223,7 +257,7 @@ var statuses = map[Standing]mlflow.Status{Running: mlflow.Running, Finished: mlf
 
 // Stand implements Sink.
 func (e *Experiment) Stand(ctx context.Context, s *State) error {
-	e.state = s
+	e.state = *s
 	for _, node := range slices.Sorted(maps.Keys(s.Peers)) {
 		if err := e.ensure(ctx, node, s.Peers[node].Params); err != nil {
 			return err

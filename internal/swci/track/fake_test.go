@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,17 @@ type swarm struct {
 	kept   uint64 // rounds up to it are no longer in the history
 	down   func() bool
 	resets time.Time // when its second run begins, of ten rounds; zero: never
+	gone   bool      // the contract was deleted
 	asked  []time.Time
+
+	lacks func(round uint64) bool // of rounds that the history lacks for now
+	dull  func(round uint64) bool // likewise of those of which it knows little
+}
+
+// forNow are rounds from one to another, until some time has passed.
+func forNow(from, to uint64, wait time.Duration) func(uint64) bool {
+	until := time.Now().Add(wait)
+	return func(round uint64) bool { return round >= from && round <= to && time.Now().Before(until) }
 }
 
 func (s *swarm) committed(round uint64) time.Time {
@@ -49,6 +60,9 @@ func (s *swarm) ask() error {
 func (s *swarm) State(context.Context) (track.State, error) {
 	if err := s.ask(); err != nil {
 		return track.State{}, err
+	}
+	if s.gone {
+		return track.State{Swarm: "a1", Contract: "c"}, exit.New(exit.NotFound, "look at the list", "there is no contract c")
 	}
 	round := min(s.rounds, uint64(max(0, time.Since(s.began)/time.Second)))
 	out := track.State{
@@ -76,7 +90,14 @@ func (s *swarm) After(_ context.Context, after uint64) (out track.Page, err erro
 			out.More = true
 			break
 		}
-		out.Rounds = append(out.Rounds, s.round(round, time.Since(s.committed(round))))
+		if s.lacks != nil && s.lacks(round) {
+			continue
+		}
+		r := s.round(round, time.Since(s.committed(round)))
+		if s.dull != nil && s.dull(round) {
+			r.Told, r.Record, r.Peers, r.Swarm = false, 0, nil, r.Swarm[len(r.Swarm)-1:]
+		}
+		out.Rounds = append(out.Rounds, r)
 	}
 	return out, nil
 }
@@ -130,6 +151,8 @@ type server struct {
 	fault func(path string) fault
 	runs  []*logged
 	made  bool // the experiment
+
+	created int // runs
 }
 
 // fault is what goes wrong with a call.
@@ -142,6 +165,7 @@ const (
 	refused       // no connection
 	half          // the first half of a batch is kept, then it hangs up
 	lost          // all is done, then it hangs up
+	denied        // 403, nothing is done
 )
 
 // logged is a run.
@@ -173,6 +197,9 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 		return w.Result(), nil
 	case broken:
 		w.WriteHeader(http.StatusInternalServerError)
+		return w.Result(), nil
+	case denied:
+		w.WriteHeader(http.StatusForbidden)
 		return w.Result(), nil
 	case refused:
 		return nil, errHangsUp
@@ -216,7 +243,8 @@ func (s *server) serve(w http.ResponseWriter, path string, query url.Values, raw
 		s.made = true
 		fmt.Fprint(w, `{"experiment_id":"7"}`)
 	case "runs/create":
-		r := &logged{ID: fmt.Sprintf("r%d", len(s.runs)), Status: "RUNNING", Tags: map[string]string{}, Params: map[string]string{}}
+		r := &logged{ID: fmt.Sprintf("r%d", s.created), Status: "RUNNING", Tags: map[string]string{}, Params: map[string]string{}}
+		s.created++
 		for _, t := range in.Tags {
 			r.Tags[t.Key] = t.Value
 		}
@@ -225,17 +253,25 @@ func (s *server) serve(w http.ResponseWriter, path string, query url.Values, raw
 	case "runs/search":
 		var found []any
 		for _, r := range s.runs {
-			if strings.Contains(in.Filter, "tags.`swarmd.run` = '"+r.Tags["swarmd.run"]+"'") {
+			if all, own := strings.Contains(in.Filter, "swarmd.run"), strings.Contains(in.Filter, "tags.`swarmd.run` = '"+r.Tags["swarmd.run"]+"'"); (own || !all) &&
+				(!strings.Contains(in.Filter, "attributes.status") || strings.Contains(in.Filter, "attributes.status = '"+r.Status+"'")) {
 				found = append(found, r.shown())
 			}
 		}
 		s.show(w, "runs", found)
-	case "runs/log-batch":
+	case "runs/log-batch", "runs/update":
+		if !slices.ContainsFunc(s.runs, func(r *logged) bool { return r.ID == in.RunID }) {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"error_code":"RESOURCE_DOES_NOT_EXIST","message":"no run"}`)
+			return
+		}
+		if path == "runs/update" {
+			r := s.run(in.RunID)
+			r.Status, r.EndMS = in.Status, in.EndTime
+			fmt.Fprint(w, `{}`)
+			return
+		}
 		s.logBatch(w, in.RunID, in.Metrics, in.Params, in.Tags, half)
-	case "runs/update":
-		r := s.run(in.RunID)
-		r.Status, r.EndMS = in.Status, in.EndTime
-		fmt.Fprint(w, `{}`)
 	default:
 		s.t.Errorf("asked for %s", path)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/swarmd/swarmd/internal/pause"
@@ -15,7 +16,7 @@ const (
 	every = 2 * time.Second
 	// longest bounds the time between two tries of what does not answer.
 	longest = time.Minute
-	// settle is how long after a commit SNs may be told more of a round.
+	// settle is how long after a commit SNs may be told more of a round, and how long an SN has to learn what others know of it.
 	settle = 30 * time.Second
 	// arrive is how long what was told of a round may be on its way once the round after it was committed.
 	arrive = 5 * time.Second
@@ -34,32 +35,48 @@ type Config struct {
 // Result is what came of it.
 type Result struct {
 	Run      uint64
-	Rounds   uint64 // that this call has written to the first sink
-	Last     uint64 // the newest round that all sinks have
-	LeftOut  uint64 // rounds that the swarm's history no longer has
 	Over     bool
 	Standing Standing
+	Sinks    []Written // in the order of Config.Sinks
 }
 
-// Follower writes a training's rounds into sinks.
+// Written is what a sink was given.
+type Written struct {
+	Rounds  uint64 // by this call
+	Last    uint64 // the newest one that it has
+	LeftOut uint64 // rounds that the swarm's history lacks
+}
+
+// Follower writes a training's rounds into sinks. Each sink follows by itself.
 type Follower struct {
 	Config
 
 	state   State
 	sinks   []*writer
-	seen    time.Time // when the last round was seen first
-	waiting tries     // of the source
-	result  Result
+	seen    []sighting // of the newest rounds, oldest first
+	waiting tries      // of the source
+}
+
+// sighting is when a round was first seen to be the last one that is committed, by this machine's monotonic clock.
+type sighting struct {
+	round uint64
+	at    time.Time
 }
 
 // writer is a sink and what is known of it.
 type writer struct {
 	Sink
 
-	open  bool
-	after uint64
-	stood string // as it was told last
-	tries tries
+	open    bool
+	opened  time.Time
+	after   uint64
+	stood   string // as it was told last
+	written Written
+	tries   tries
+	again   bool  // it was opened once more after an error that does not pass
+	err     error // why it was given up
+	waits   bool  // for what the swarm's history lacks
+	whole   bool  // the training is over, and it has all of it
 }
 
 // tries are those of something that does not answer.
@@ -98,13 +115,31 @@ func (f *Follower) Run(ctx context.Context) (Result, error) {
 	}
 	for {
 		done, err := f.turn(ctx)
+		for _, w := range f.sinks {
+			if done && err == nil {
+				err = w.err
+			}
+		}
 		if err != nil || done {
-			return f.result, err
+			return f.result(), err
 		}
 		if err := pause.For(ctx, every); err != nil {
-			return f.result, err
+			return f.result(), err
 		}
 	}
+}
+
+// result says what was written until now.
+func (f *Follower) result() Result {
+	out := Result{Run: f.state.Run, Over: f.state.Over, Standing: f.state.Standing}
+	for _, w := range f.sinks {
+		one := w.written
+		if one.Last = w.after; w.whole {
+			one.LeftOut += f.state.Round - min(f.state.Round, w.after) // at the end, which nobody has any more
+		}
+		out.Sinks = append(out.Sinks, one)
+	}
+	return out
 }
 
 // turn asks once, and writes what is new.
@@ -113,13 +148,18 @@ func (f *Follower) turn(ctx context.Context) (done bool, err error) {
 		return false, nil
 	}
 	err = f.look(ctx)
-	if err == nil && f.state.Run > 0 {
-		done, err = f.write(ctx)
+	gone := exit.Code(err) == exit.NotFound
+	if err == nil || gone {
+		var failed error
+		if done, failed = f.write(ctx); failed != nil {
+			err = failed
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	case err != nil && passing(err) && !f.Once:
+		f.seen = nil // another SN may lead now, which may have yet to learn what that before knew
 		f.waiting.failed(err, f.Say)
 		return false, nil
 	case err != nil:
@@ -134,84 +174,73 @@ func (f *Follower) turn(ctx context.Context) (done bool, err error) {
 		}
 		return false, nil
 	}
-	return done || f.Once && !f.state.Over, nil
+	return done, nil
 }
 
-// look asks how the training stands.
+// look asks how the training stands. A contract that is gone has no run.
 func (f *Follower) look(ctx context.Context) error {
 	s, err := f.Source.State(ctx)
-	if err != nil {
+	if err != nil && exit.Code(err) != exit.NotFound {
 		return err
 	}
 	if s.Run != f.state.Run {
-		if f.state.Run != 0 {
+		if f.state.Run != 0 && err == nil {
 			f.Say(fmt.Sprintf("contract %s was reset: run %d is over", s.Contract, f.state.Run))
-			f.leave(ctx)
 		}
-		f.result = Result{}
-		for _, w := range f.sinks {
-			w.open, w.after, w.stood = false, 0, ""
+		for i, w := range f.sinks {
+			f.sinks[i] = &writer{Sink: w.Sink, tries: w.tries, err: w.err}
 		}
+		f.seen = nil
 	}
-	if s.Run != f.state.Run || s.Round != f.state.Round {
-		f.seen = time.Now()
+	if n := len(f.seen); n == 0 || s.Round > f.seen[n-1].round {
+		f.seen = append(f.seen, sighting{s.Round, time.Now()})
+	}
+	for len(f.seen) > 1 && time.Since(f.seen[1].at) >= settle {
+		f.seen = f.seen[1:]
 	}
 	f.state = s
-	f.result.Run, f.result.Over, f.result.Standing = s.Run, s.Over, s.Standing
-	return nil
+	return err
 }
 
-// leave says that a run has ended which was reset. What fails is told; the new run matters more.
-func (f *Follower) leave(ctx context.Context) {
-	old := f.state
-	if !old.Over {
-		old.Standing, old.Over = Ended, true
-	}
+// write brings every sink that answers up to date. done: nothing is left to be done for any of them. An error is the swarm's.
+func (f *Follower) write(ctx context.Context) (done bool, err error) {
+	done = true
 	for _, w := range f.sinks {
-		if w.open {
-			if err := w.Stand(ctx, &old); err != nil && ctx.Err() == nil {
-				f.Say(fmt.Sprintf("could not end run %d: %v", old.Run, err))
+		if w.err == nil && !time.Now().Before(w.tries.next) {
+			if err := f.serve(ctx, w); err != nil {
+				return false, err
 			}
 		}
-	}
-}
-
-// write brings every sink that answers up to date. done: the training is over, and all sinks have all of it.
-func (f *Follower) write(ctx context.Context) (done bool, err error) {
-	done = f.state.Over
-	for i, w := range f.sinks {
-		if time.Now().Before(w.tries.next) {
-			done = false
-			continue
-		}
-		whole, err := f.bring(ctx, w, i == 0)
-		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
-		}
-		asked, isAsked := errors.AsType[*sourceError](err)
-		switch {
-		case err == nil && w.tries.said != "":
-			f.Say(fmt.Sprintf("%s answers again; it has the rounds up to %d", w, w.after))
-			w.tries = tries{}
-		case err == nil:
-		case isAsked:
-			return false, asked.error
-		case passing(err) && !f.Once:
-			w.open = false
-			w.tries.failed(err, f.Say)
-		default:
-			return false, err
-		}
-		done = done && whole && err == nil
-	}
-	f.result.Last = f.state.Round
-	for _, w := range f.sinks {
-		f.result.Last = min(f.result.Last, w.after)
-	}
-	if done {
-		f.result.LeftOut += f.state.Round - min(f.state.Round, f.sinks[0].after) // at the end, which nobody has any more
+		done = done && (w.err != nil || w.whole || f.Once && !f.state.Over && !w.waits && w.tries.said == "")
 	}
 	return done, nil
+}
+
+// serve brings a sink up to date, and judges why it can't be. An error is the swarm's.
+func (f *Follower) serve(ctx context.Context, w *writer) error {
+	err := f.bring(ctx, w)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if asked, isAsked := errors.AsType[*sourceError](err); isAsked {
+		return asked.error
+	}
+	switch {
+	case err == nil:
+		if w.tries.said != "" {
+			f.Say(fmt.Sprintf("%s answers again; it has the rounds up to %d", w, w.after))
+		}
+		w.tries, w.again = tries{}, false
+	case passing(err) && !f.Once, !passing(err) && w.open && !w.again: // what was open may be gone, as a run that somebody has deleted
+		w.again = w.again || !passing(err)
+		w.open, w.waits, w.whole = false, false, false
+		w.tries.failed(err, f.Say)
+	default:
+		if w.err = err; len(f.sinks) > 1 || f.state.Run == 0 {
+			f.Say(fmt.Sprintf("%s gets nothing more: %v", w, err))
+		}
+	}
+	return nil
 }
 
 // forward holds an answer to what was asked for, rounds behind one in ascending order: else the same would be asked for ever.
@@ -225,53 +254,67 @@ func forward(after uint64, rounds []Round) error {
 	return nil
 }
 
-// bring writes into a sink what it lacks. whole: the training is over, and it lacks nothing.
-func (f *Follower) bring(ctx context.Context, w *writer, first bool) (whole bool, err error) {
+// bring writes into a sink what it lacks. Without a run it is told that those before are over.
+func (f *Follower) bring(ctx context.Context, w *writer) (err error) {
 	if !w.open {
-		if w.after, err = w.Open(ctx, &f.state); err != nil {
-			return false, err
+		if f.state.Run == 0 {
+			err = w.End(ctx, &f.state)
+		} else {
+			w.after, err = w.Open(ctx, &f.state)
 		}
-		w.open, w.stood = true, ""
-	}
-	for w.after < f.state.Round {
-		page, err := f.Source.After(ctx, w.after)
 		if err != nil {
-			return false, &sourceError{err}
+			return err
 		}
-		if page.Run != f.state.Run { // nothing is kept, or it was reset just now
-			page.Rounds, page.More = nil, false
-		}
-		if err := forward(w.after, page.Rounds); err != nil {
-			return false, &sourceError{err}
+		w.open, w.opened, w.stood = true, time.Now(), ""
+	}
+	if f.state.Run == 0 {
+		return nil
+	}
+	w.waits, w.whole = false, false
+	for w.after < f.state.Round {
+		page, err := f.page(ctx, w.after)
+		if err != nil {
+			return &sourceError{err}
 		}
 		most := len(page.Rounds)
 		if page.More && most > 1 {
 			most-- // when the one behind it was committed is known with the next page
 		}
-		n := f.settled(page.Rounds, most)
-		before := w.after
+		n, waits := f.settled(w, page.Rounds, most)
 		if n > 0 {
 			if err := w.Write(ctx, page.Rounds[:n]); err != nil {
-				return false, err
+				return err
 			}
-			w.after = page.Rounds[n-1].Round
+			last := page.Rounds[n-1].Round
+			w.written.Rounds += uint64(n)
+			w.written.LeftOut += last - w.after - uint64(n)
+			w.after = last
 		}
-		if first && n > 0 {
-			f.result.Rounds, f.result.LeftOut = f.result.Rounds+uint64(n), f.result.LeftOut+leftOut(before, page.Rounds[:n])
-		}
-		if n < most || !page.More {
-			whole = n == most && f.age(f.state.AtMS) >= settle
+		if w.waits = waits; n < most || !page.More {
+			w.whole = n == most && f.waited(w, f.state.Round)
 			break
 		}
 	}
-	whole = f.state.Over && (whole || w.after >= f.state.Round || f.state.Round == 0)
-	return whole, f.stand(ctx, w, whole)
+	w.whole = f.state.Over && (w.whole || w.after >= f.state.Round)
+	return f.stand(ctx, w)
+}
+
+// page asks for rounds of the run behind one.
+func (f *Follower) page(ctx context.Context, after uint64) (Page, error) {
+	page, err := f.Source.After(ctx, after)
+	if err != nil {
+		return page, err
+	}
+	if page.Run != f.state.Run { // nothing is kept, or it was reset just now
+		return Page{}, nil
+	}
+	return page, forward(after, page.Rounds)
 }
 
 // stand says how the training stands if that is news: that it is over once all of it is written.
-func (f *Follower) stand(ctx context.Context, w *writer, whole bool) error {
+func (f *Follower) stand(ctx context.Context, w *writer) error {
 	s := f.state
-	if s.Over && !whole {
+	if s.Over && !w.whole {
 		s.Over, s.Standing = false, Running
 	}
 	news := fmt.Sprint(s.Over, s.Standing, s.Peers)
@@ -285,24 +328,36 @@ func (f *Follower) stand(ctx context.Context, w *writer, whole bool) error {
 	return nil
 }
 
-// leftOut counts the rounds that are not among those behind one.
-func leftOut(before uint64, rounds []Round) uint64 {
-	return rounds[len(rounds)-1].Round - before - uint64(len(rounds))
-}
-
-// settled returns how many of the first rounds, so many at most, SNs are told no more of.
-func (f *Follower) settled(rounds []Round, most int) int {
+// settled returns how many of the first rounds, so many at most, are as they stay. A round is once all is told of it. One that lacks something,
+// as one that is missing altogether, is waited for until it is too old for SNs to be told more of it, and then until the SN that is asked has had
+// time to learn what others know. waits: the round behind is one of these.
+func (f *Follower) settled(w *writer, rounds []Round, most int) (n int, waits bool) {
+	before := w.after
 	for i, r := range rounds[:most] {
+		if r.Round > before+1 && !f.waited(w, r.Round-1) {
+			return i, true
+		}
 		next := f.state.AtMS // of the commit behind it
 		if i+1 < len(rounds) {
 			next = rounds[i+1].AtMS
 		}
 		told := r.Told && r.Round < f.state.Round && f.age(next) >= arrive
-		if !told && f.age(r.AtMS) < settle {
-			return i
+		switch {
+		case told:
+		case f.age(r.AtMS) < settle:
+			return i, false
+		case !r.Told && !f.waited(w, r.Round):
+			return i, true
 		}
+		before = r.Round
 	}
-	return most
+	return most, false
+}
+
+// waited reports whether what the swarm's history lacks of a round was waited for: since the round was seen to be committed, and the sink was open.
+func (f *Follower) waited(w *writer, round uint64) bool {
+	i := slices.IndexFunc(f.seen, func(s sighting) bool { return s.round >= round })
+	return i >= 0 && time.Since(f.seen[i].at) >= settle && time.Since(w.opened) >= settle
 }
 
 // age is how long ago something was by an SN's clock: at least the time from then until the last commit, and since that was seen.
@@ -311,7 +366,7 @@ func (f *Follower) age(atMS int64) time.Duration {
 	if own >= past {
 		return own
 	}
-	return time.Duration(f.state.AtMS-atMS)*time.Millisecond + time.Since(f.seen)
+	return time.Duration(f.state.AtMS-atMS)*time.Millisecond + time.Since(f.seen[len(f.seen)-1].at)
 }
 
 // sourceError is an error of the swarm's, where a sink's would be too.

@@ -51,7 +51,7 @@ type Round struct {
 	AtMS   int64 // when it was committed
 	Digest string
 	Record uint64 // of the ledger; 0: not known
-	Told   bool   // all peers whose models were merged have said how good the merged one is
+	Told   bool   // its record is known, and all peers whose models were merged have said how good the merged one is
 	Swarm  []Value
 	Peers  []PeerRound // by node
 }
@@ -71,6 +71,7 @@ type Page struct {
 
 // Source is a swarm that is asked about one contract.
 type Source interface {
+	// State says how the training stands. With an error of exit.NotFound the contract is gone: then Swarm and Contract alone are known.
 	State(ctx context.Context) (State, error)
 	// After returns the first rounds behind one.
 	After(ctx context.Context, round uint64) (Page, error)
@@ -78,8 +79,10 @@ type Source interface {
 
 // Sink is a tracker of experiments. After any error Open is called again before anything else.
 type Sink interface {
-	// Open finds what there is of a run, and returns the last round that is written whole. It closes the run before, if there was one.
+	// Open finds what there is of a run, and returns the last round that is written whole. It ends runs before, if there are any that have not ended.
 	Open(ctx context.Context, s *State) (after uint64, err error)
+	// End ends what has not ended of the contract's runs, of which none goes on.
+	End(ctx context.Context, s *State) error
 	// Write adds rounds; those that are there already, or in part, are completed.
 	Write(ctx context.Context, rounds []Round) error
 	// Stand says how the training and its peers stand.

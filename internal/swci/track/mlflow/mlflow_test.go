@@ -199,7 +199,7 @@ func TestSearch(t *testing.T) {
 			fmt.Fprintf(w, `{"runs":[`+run+`]}`, "2", `"13"`)
 		}
 	})
-	got, err := c.Search(t.Context(), "7", []mlflow.Entry{{Key: "swarmd.run", Value: "1"}, {Key: "swarmd.contract", Value: "c"}})
+	got, err := c.Search(t.Context(), "7", []mlflow.Entry{{Key: "swarmd.run", Value: "1"}, {Key: "swarmd.contract", Value: "c"}}, mlflow.Running)
 	want := []mlflow.Run{
 		{ID: "r1", Status: "RUNNING", Steps: map[string]uint64{"loss": 12}, Params: map[string]bool{"run": true}, Tags: map[string]string{"swarmd.node": "sl-0"}},
 		{ID: "r2", Status: "RUNNING", Steps: map[string]uint64{"loss": 13}, Params: map[string]bool{"run": true}, Tags: map[string]string{"swarmd.node": "sl-0"}},
@@ -207,10 +207,10 @@ func TestSearch(t *testing.T) {
 	if diff := cmp.Diff(got, want); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	if diff := cmp.Diff(filters, []string{"tags.`swarmd.run` = '1' and tags.`swarmd.contract` = 'c' ", "tags.`swarmd.run` = '1' and tags.`swarmd.contract` = 'c' p2"}); diff != "" {
+	if diff := cmp.Diff(filters, []string{"attributes.status = 'RUNNING' and tags.`swarmd.run` = '1' and tags.`swarmd.contract` = 'c' ", "attributes.status = 'RUNNING' and tags.`swarmd.run` = '1' and tags.`swarmd.contract` = 'c' p2"}); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := c.Search(t.Context(), "7", []mlflow.Entry{{Key: "x", Value: "' or 1=1"}}); err == nil {
+	if _, err := c.Search(t.Context(), "7", []mlflow.Entry{{Key: "x", Value: "' or 1=1"}}, ""); err == nil {
 		t.Error("a quote in a tag is asked for")
 	}
 }

@@ -53,25 +53,34 @@ type Run struct {
 	Tags   map[string]string
 }
 
+// Find returns the ID of an experiment; empty: there is none.
+func (c *Client) Find(ctx context.Context, name string) (id string, err error) {
+	var got struct {
+		Experiment struct {
+			ID    string `json:"experiment_id"`
+			Stage string `json:"lifecycle_stage"`
+		} `json:"experiment"`
+	}
+	err = c.call(ctx, "experiments/get-by-name", url.Values{"experiment_name": {name}}, &got)
+	switch at := got.Experiment; {
+	case is(err, "RESOURCE_DOES_NOT_EXIST"):
+		return "", nil
+	case err != nil:
+		return "", err
+	case at.Stage == "deleted":
+		return "", exit.New(exit.Conflict, "restore it (mlflow experiments restore -x "+text.Line(at.ID)+"), or name another one with --experiment", "experiment %q of %s is deleted", name, c)
+	case at.ID == "":
+		return "", c.stranger("it knows no experiments")
+	default:
+		return at.ID, nil
+	}
+}
+
 // Experiment returns the ID of an experiment, which is made if there is none.
 func (c *Client) Experiment(ctx context.Context, name string) (id string, err error) {
 	for range 2 {
-		var got struct {
-			Experiment struct {
-				ID    string `json:"experiment_id"`
-				Stage string `json:"lifecycle_stage"`
-			} `json:"experiment"`
-		}
-		err = c.call(ctx, "experiments/get-by-name", url.Values{"experiment_name": {name}}, &got)
-		switch at := got.Experiment; {
-		case err == nil && at.Stage == "deleted":
-			return "", exit.New(exit.Conflict, "restore it (mlflow experiments restore -x "+text.Line(at.ID)+"), or name another one with --experiment", "experiment %q of %s is deleted", name, c)
-		case err == nil && at.ID == "":
-			return "", c.stranger("it knows no experiments")
-		case err == nil:
-			return at.ID, nil
-		case !is(err, "RESOURCE_DOES_NOT_EXIST"):
-			return "", err
+		if id, err = c.Find(ctx, name); err != nil || id != "" {
+			return id, err
 		}
 		var made struct {
 			ID string `json:"experiment_id"`
@@ -95,9 +104,12 @@ const (
 	maxRuns  = 20_000
 )
 
-// Search returns the runs of an experiment that have these tags, oldest first.
-func (c *Client) Search(ctx context.Context, experiment string, tags []Entry) (runs []Run, err error) {
+// Search returns the runs of an experiment that have these tags and a status, oldest first; an empty status is any.
+func (c *Client) Search(ctx context.Context, experiment string, tags []Entry, status Status) (runs []Run, err error) {
 	var where []string
+	if status != "" {
+		where = append(where, fmt.Sprintf("attributes.status = '%s'", status))
+	}
 	for _, t := range tags {
 		if strings.ContainsAny(t.Value, `'"\`) {
 			return nil, fmt.Errorf("tag %s can't be looked for: %q", t.Key, t.Value)
