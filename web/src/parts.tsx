@@ -241,13 +241,13 @@ export function Digest({ of, whole = false }: { of: string; whole?: boolean }) {
 /** A line in which commands stand out, so that they can be copied. */
 export function Words({ text }: { text: string }) {
   const parts = text.split(/(swarmctl [^;]*?(?=$|;|, or |\. ))/);
-  return <>{parts.map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part))}</>;
+  const isCommand = (i: number) => i % 2 === 1 && !/\bthat $/.test(parts[i - 1]!); // "the address that swarmctl dashboard printed"
+  return <>{parts.map((part, i) => (isCommand(i) ? <code key={i}>{part}</code> : part))}</>;
 }
 
 /** A SPIFFE ID or an address, which breaks at its slashes if it must. */
 export function Id({ of }: { of: string }) {
-  const parts = of.split(/(?<=[^/:]\/)/);
-  return <>{parts.map((part, i) => (i ? [<wbr key={i} />, part] : part))}</>;
+  return <>{of.split("/").map((part, i) => [i > 0 && "/", i > 2 && <wbr key={i} />, part])}</>;
 }
 
 /** Names of nodes, each of which stays on one line. */

@@ -459,6 +459,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       server.refuse(401);
       server.drop();
       await page.getByText("open the address that swarmctl dashboard printed last").waitFor();
+      assert.equal(await page.locator(".banner code").count(), 0); // that is no command
       server.refuse(0);
       await page.getByText("This page is stale").waitFor({ state: "detached", timeout: 10_000 });
     });

@@ -2,7 +2,7 @@
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import type { HistoryRound, Model, Models, Proof, Status } from "../documents.gen";
-import { count, many } from "../format";
+import { count, many, sentence } from "../format";
 import { Awaited, Digest, Empty, Facts, Names, Problem, Section, Shown, Source, State, Table, Time } from "../parts";
 import { awaitedFrom, Merged, PlainMeans } from "../rounds";
 import { Pager, usePages } from "../paged";
@@ -21,7 +21,7 @@ export function ModelsPage({ name }: { name: string }) {
         {(m) => (
           <>
             <Leaving of={m} name={name} />
-            {m.note && <p class="note">{m.note}</p>}
+            {m.note && <p class="note">{sentence(m.note)}</p>}
             <Section title="Committed models" note="newest first; verify reads in the ledger who made one" aside={<>digest, members: <Source of="recorded" /> loss, metric, times: <Source of="reported" /></>}>
               {lacks && <Problem tone="warn" error={lacks.error} remedy={lacks.remedy} />}
               {history ? <List name={name} models={m} rounds={history.rounds} thinned={history.thinned} status={status?.value} going={!lacks && !status?.value?.over} /> : <Awaited what="rounds" />}
