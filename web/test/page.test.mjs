@@ -576,13 +576,20 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
         return least;
       });
       await page.waitForSelector(".plot canvas");
-      assert.ok((await darkest()) > 60, "dark ink on a dark page");
+      const ink = async (isDark, where) => {
+        for (let i = 0; (await darkest()) < 60 !== isDark; i++) {
+          assert.ok(i < 100, `${isDark ? "light" : "dark"} ink ${where}`);
+          await page.waitForTimeout(20);
+        }
+      };
+      await ink(false, "on a dark page");
+      await page.emulateMedia({ colorScheme: "light" });
+      await ink(true, "on a light page");
+      await page.emulateMedia({ colorScheme: "dark" });
+      await ink(false, "on a page that is dark again");
       await page.emulateMedia({ media: "print" });
-      await page.waitForFunction(() => getComputedStyle(document.body).backgroundColor === "rgb(255, 255, 255)");
-      for (let i = 0; (await darkest()) >= 60; i++) {
-        assert.ok(i < 100, "light ink on paper");
-        await page.waitForTimeout(20);
-      }
+      await ink(true, "on paper");
+      assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
       for (const [name, hash] of every) {
         await page.goto(`${page.url().split("#")[0]}#/${hash}`);
         await page.waitForTimeout(100);
