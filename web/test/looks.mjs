@@ -18,7 +18,7 @@ export async function picture(page, out, name) {
     await page.waitForTimeout(150); // curves are drawn anew
     const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     if (over > 0) console.log(`${name}, ${look}: ${over} px too wide`);
-    await page.screenshot({ path: path.join(out, `${name}-${look}.png`), fullPage: true });
+    await page.screenshot({ path: path.join(out, `${name}-${look}.png`), fullPage: true, timeout: 120_000 }); // a long page on a slow machine
   }
   await page.setViewportSize(looks[0][1]);
   await page.emulateMedia(looks[0][2]);
