@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +27,7 @@ func TestJobsOfContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	secrets := w.secrets(map[string]string{"KEY": "hunter2-hunter2"})
-	swop := w.owned(policy, "--ml-runtime", "docker", "--secrets-dir", secrets)
+	swop := w.owned(policy, "--ml-runtime", "docker", "--secrets-dir", secrets, "--metrics", w.metricsAt(21))
 	ctl := func(code int, args ...string) string {
 		t.Helper()
 		got, out := w.swarmctl(args...)
@@ -90,9 +91,11 @@ func TestJobsOfContainers(t *testing.T) {
 		t.Errorf("a port at which nothing listens:\n%s", out)
 	}
 	forwarded.Kill()
+	w.tellsOfMembers(2)
 	swop.Kill()
-	swop = w.owned(policy, "--ml-runtime", "docker", "--secrets-dir", secrets)
+	swop = w.owned(policy, "--ml-runtime", "docker", "--secrets-dir", secrets, "--metrics", w.metricsAt(21))
 	w.Until("both ranks to be found again", ready)
+	w.tellsOfMembers(2)
 	folders, err := filepath.Glob(w.Path("runs", "long-*"))
 	if err != nil || len(folders) != 1 {
 		t.Fatalf("folders of runs: %q, %v", folders, err)
@@ -102,7 +105,19 @@ func TestJobsOfContainers(t *testing.T) {
 	}
 	w.Until("its end", func() bool { return strings.Contains(ctl(0, "get", "job", "status", "long"), "end         stop_file") })
 	w.Until("nothing to be left", func() bool { return len(enginetest.Left(t, e, scope)) == 0 })
+	w.tellsOfMembers(0)
+	w.lint(w.metricsAt(21))
 	swop.Stop()
+}
+
+// tellsOfMembers waits until the SWOP's metrics have so many containers of jobs that are ready, and an engine that answers.
+func (w *swarm) tellsOfMembers(n int) {
+	w.T.Helper()
+	want := fmt.Sprintf("\nswarmd_task_members{state=\"ready\",task_type=\"RUN_JOB\"} %d\n", n)
+	w.Until(want, func() bool {
+		told := w.scrape(w.metricsAt(21))
+		return strings.Contains(told, want) && strings.Contains(told, "\nswarmd_task_look_failed{task_type=\"RUN_JOB\"} 0\n")
+	})
 }
 
 // nodesFile is a job with several nodes as Oracle's API has it. Its nodes read the file that names all where those of Oracle do.

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/big"
 	"net/http"
@@ -355,6 +356,21 @@ func (p *prometheus) wellFed() {
 	}
 }
 
+// scrape returns what is told at an address.
+func (w *swarm) scrape(at string) string {
+	w.T.Helper()
+	res, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + at + "/metrics")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	defer res.Body.Close()
+	told, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return string(told)
+}
+
 // lint wants promtool to find nothing wrong with what is told at an address.
 func (w *swarm) lint(at string) {
 	w.T.Helper()
@@ -362,13 +378,8 @@ func (w *swarm) lint(at string) {
 	if err != nil {
 		w.T.Skip("needs promtool: apt-get install prometheus")
 	}
-	res, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + at + "/metrics")
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	defer res.Body.Close()
 	cmd := exec.CommandContext(w.T.Context(), path, "check", "metrics")
-	cmd.Stdin = res.Body
+	cmd.Stdin = strings.NewReader(w.scrape(at))
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		w.T.Errorf("promtool check metrics, of %s: %v\n%s", at, err, out)
 	}
