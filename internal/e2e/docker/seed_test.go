@@ -1,6 +1,9 @@
 package docker_test
 
 import (
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,12 +18,12 @@ func TestThePagesOrder(t *testing.T) {
 	s := newSite(t)
 	s.makeNet()
 	s.shards(2)
-	server, sentinel, second := s.name("spire"), s.name("sn1"), s.name("sn2")
+	server, sentinel, second, metrics := s.name("spire"), s.name("sn1"), s.name("sn2"), unused(t)
 
 	s.runs("run-apls", "--apls-port=5814")
 	s.runs("run-spire-server", "-d", "--name", server, "--network", s.net)
 	s.runs("run-sn", "-d", "--name", sentinel, "--network="+s.net, "--host-ip="+sentinel, "--sentinel-ip="+sentinel,
-		"-genJoinToken", "--spire-docker-name", server, "-serverAddress", server)
+		"-genJoinToken", "--spire-docker-name", server, "-serverAddress", server, "--metrics", metrics)
 	s.runs("run-sn", "-d", "--name", second, "--net", s.net, "--host-ip", second, "--sentinel-ip", sentinel, "-genJoinToken", "--spire-docker-name", server)
 	sls := []string{s.name("sl1"), s.name("sl2")}
 	for i, name := range sls {
@@ -45,8 +48,41 @@ func TestThePagesOrder(t *testing.T) {
 	if digests[0] != digests[1] {
 		t.Errorf("the final models differ: %v", digests)
 	}
+	s.tellsOnLoopback(metrics, sentinel)
 	s.swci(sentinel, server)
 	s.stopsClean()
+}
+
+// unused is a loopback address with a port that nobody has.
+func unused(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// tellsOnLoopback wants a container's metrics at an address of this host's loopback, for who names it by address alone.
+func (s *site) tellsOnLoopback(at, node string) {
+	s.t.Helper()
+	for host, want := range map[string]int{at: http.StatusOK, "rebound.example": http.StatusForbidden} {
+		req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+at+"/metrics", http.NoBody)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		req.Host = host
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		told, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil || res.StatusCode != want || want == http.StatusOK && !strings.Contains(string(told), `swarmd_node_info{name="`+node+`",role="sn"} 1`) {
+			s.t.Errorf("metrics of %s for %s: %d, %v\n%s", node, host, res.StatusCode, err, told)
+		}
+	}
 }
 
 // swci asks the swarm by a script in the user's directory, as the page does at its end.
