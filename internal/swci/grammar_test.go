@@ -282,6 +282,7 @@ sl-1  open   -      0      0      -       -       0       container, open: netwo
   "phase": "training",
   "round": 4,
   "waiting": "waiting for 1 more peer",
+  "stuck": true,
   "explanation": [
     "contract c, run 1, is training: round 5 is due",
     "waiting for 1 more peer\u001b[2J"
