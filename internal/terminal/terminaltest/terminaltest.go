@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/vt"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,16 +39,32 @@ func Open(t *testing.T) (user, tty *os.File) {
 
 // Screen collects what is shown.
 type Screen struct {
-	mu   sync.Mutex
-	text strings.Builder
-	more chan struct{}
+	mu    sync.Mutex
+	text  strings.Builder
+	glass *vt.Emulator // what is seen now
+	more  chan struct{}
 }
 
-// Watch collects what user's terminal shows.
+// Watch collects what user's terminal shows, of 80 columns and 24 lines until Resize.
 func Watch(user io.Reader) *Screen {
-	s := &Screen{more: make(chan struct{}, 1)}
+	s := &Screen{glass: vt.NewEmulator(80, 24), more: make(chan struct{}, 1)}
+	go func() { _, _ = io.Copy(io.Discard, s.glass) }() // answers to questions, which nobody wants; until follow closes it
 	go s.follow(user)
 	return s
+}
+
+// Resize has what is seen another size, as the terminal has.
+func (s *Screen) Resize(rows, columns int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.glass.Resize(columns, rows)
+}
+
+// Now is what is seen now, line by line.
+func (s *Screen) Now() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.glass.String()
 }
 
 // follow reads until r ends.
@@ -57,12 +74,14 @@ func (s *Screen) follow(r io.Reader) {
 		n, err := r.Read(buf)
 		s.mu.Lock()
 		s.text.Write(buf[:n])
+		_, _ = s.glass.Write(buf[:n]) // it is closed at the end alone
 		s.mu.Unlock()
 		select {
 		case s.more <- struct{}{}:
 		default:
 		}
 		if err != nil {
+			_ = s.glass.Close()
 			return
 		}
 	}

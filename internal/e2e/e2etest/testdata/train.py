@@ -31,6 +31,7 @@ def hold(name):
 
 
 samples = number("SAMPLES", 0)  # of this peer's data: the weights follow them, and the training comes to a value that the test knows
+epochs = number("EPOCHS", 0)
 exact = bool(os.environ.get("WHOLE"))
 weights = {"w": rng.standard_normal(size).astype(np.float32), "b": np.zeros(number("SIZE_B", 3), np.float64)}
 if exact:
@@ -41,6 +42,7 @@ callback = SwarmCallback(
     nodeWeightage="samples" if samples else number("WEIGHT", 1),
     trainingContract=os.environ.get("CONTRACT", "e2e"),
     weights=weights,
+    totalEpochs=epochs or None,
     evaluate=(lambda: (float(np.abs(weights["w"]).mean()), float(weights["w"].mean()))) if os.environ.get("LOSS") else None,
 )
 hold("HOLD_BEGIN")
@@ -62,6 +64,8 @@ for batch in range(number("BATCHES", 6)):
         print("about to give up", file=sys.stderr)
         sys.exit(number("EXIT_CODE", 0))
     callback.on_batch_end(batch, samples=samples // number("BATCHES", 6) if samples else None)
+    if epochs and (batch + 1) % (number("BATCHES", 6) // epochs) == 0:
+        callback.on_epoch_end()
     if callback.training_over and os.environ.get("STOP_WHEN_OVER"):
         break
 if samples:
