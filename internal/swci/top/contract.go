@@ -58,7 +58,7 @@ func (c *training) rows() (out []row) {
 func (c *training) title(st *Status) []row {
 	phase := map[string]tone{"training": busy, "finalising": busy, "enrolling": busy, "paused": warn, "completed": good}[st.Phase]
 	if st.Over {
-		_, phase = ended(st)
+		_, phase = howItEnded(st)
 	}
 	if st.Stuck {
 		phase = warn
@@ -84,8 +84,8 @@ func (c *training) title(st *Status) []row {
 	return []row{fitting(c.width, append([]row{name}, words...)...)}
 }
 
-// ended says how a training that is over has ended.
-func ended(st *Status) (said string, t tone) {
+// howItEnded says how a training that is over has ended.
+func howItEnded(st *Status) (said string, t tone) {
 	switch {
 	case st.Halt != nil && st.Halt.Ends:
 		return "training is over: an operator has ended it", soft
@@ -121,7 +121,7 @@ func (c *training) waits(st *Status) (rows []row) {
 	case st.Waiting != "":
 		rows = folded("now    ", st.Waiting, t, c.width, 2)
 	case st.Over:
-		said, t := ended(st)
+		said, t := howItEnded(st)
 		rows = []row{{{"now    ", soft}, {said, t}}}
 	default:
 		rows = []row{{{"now    ", soft}, {"a round runs", busy}}}

@@ -192,8 +192,8 @@ type known struct {
 	history   *History
 }
 
-// read reads a document's value: what take takes.
-func read(name string, value json.RawMessage) (any, error) {
+// document reads a document's value: what take takes.
+func document(name string, value json.RawMessage) (any, error) {
 	kind, _, _ := strings.Cut(name, "/")
 	switch kind {
 	case "swarm":
@@ -213,8 +213,8 @@ func read(name string, value json.RawMessage) (any, error) {
 }
 
 // take puts what was read where it belongs.
-func (k *known) take(document any) {
-	switch d := document.(type) {
+func (k *known) take(what any) {
+	switch d := what.(type) {
 	case *Swarm:
 		k.swarm = d
 	case *Nodes:

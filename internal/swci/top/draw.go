@@ -98,7 +98,7 @@ func (s *screen) standing(now time.Time) row {
 
 // training draws the contract that is shown.
 func (s *screen) training() *training {
-	return &training{contract: s.contract, known: &s.known, reset: s.reset, stale: s.contact.lost != "", now: s.cfg.Now(), width: s.width, height: s.height, lacking: s.lacking}
+	return &training{contract: s.contract, known: &s.known, reset: s.runs.before, stale: s.contact.lost != "", now: s.cfg.Now(), width: s.width, height: s.height, lacking: s.lacking}
 }
 
 // answered reports whether any question had an answer.

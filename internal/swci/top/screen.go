@@ -37,7 +37,7 @@ func (a answer) reading() answer {
 		return a
 	}
 	var err error
-	if a.read, err = read(a.name, a.value); err != nil {
+	if a.read, err = document(a.name, a.value); err != nil {
 		return answer{name: a.name, sn: a.sn, lost: a.lost, err: text.Line(err.Error()), remedy: "use the swarmctl of the swarm's release"}
 	}
 	return a
@@ -62,6 +62,12 @@ type contact struct {
 	since        time.Time
 }
 
+// runs are those of the contract that is shown.
+type runs struct {
+	now    uint64 // 0: not known yet
+	before uint64 // that it had when it was reset, or deleted and made anew, while it was shown; 0: it was not
+}
+
 // screen is the model of the screen: Update takes what happens, and View draws what is known.
 type screen struct {
 	cfg      Config
@@ -78,8 +84,7 @@ type screen struct {
 	paused   time.Time
 	refused  bool // another contract was wanted while it is paused
 	help     bool
-	run      uint64 // of the contract that is shown; 0: not known yet
-	reset    uint64 // run that the contract had when it was reset, or deleted and made anew, while it was shown; 0: it was not
+	runs     runs
 }
 
 func newScreen(cfg Config, ask func(string) answer) *screen {
@@ -185,11 +190,11 @@ func (s *screen) took(a answer) {
 		of.err, of.remedy = a.err, a.remedy
 		s.known.drop(a.name)
 	}
-	if st := s.known.status; st != nil && st.Run != s.run {
-		if s.run > 0 && st.Run > s.run {
-			s.reset = s.run
+	if st := s.known.status; st != nil && st.Run != s.runs.now {
+		if s.runs.now > 0 && st.Run > s.runs.now {
+			s.runs.before = s.runs.now
 		}
-		s.run = st.Run
+		s.runs.now = st.Run
 	}
 	s.choose()
 }
@@ -226,7 +231,7 @@ func (s *screen) choose() {
 
 // show shows another contract.
 func (s *screen) show(contract string) {
-	s.contract, s.run, s.reset, s.offset = contract, 0, 0, 0
+	s.contract, s.runs, s.offset = contract, runs{}, 0
 	s.known.drop("")
 	for name, a := range s.asked {
 		if !strings.Contains(name, "/") {

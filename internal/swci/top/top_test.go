@@ -421,7 +421,7 @@ func TestHistoryIsAskedForOnce(t *testing.T) {
 func TestRoundsAreThinned(t *testing.T) {
 	var k known
 	take := func(value json.RawMessage) {
-		h, err := read("history/c", value)
+		h, err := document("history/c", value)
 		if err != nil {
 			t.Fatal(err)
 		}
