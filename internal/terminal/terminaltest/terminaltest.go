@@ -48,7 +48,7 @@ type Screen struct {
 // Watch collects what user's terminal shows, of 80 columns and 24 lines until Resize.
 func Watch(user io.Reader) *Screen {
 	s := &Screen{glass: vt.NewEmulator(80, 24), more: make(chan struct{}, 1)}
-	go func() { _, _ = io.Copy(io.Discard, s.glass) }() // answers to questions, which nobody wants; until follow closes it
+	go func() { _, _ = io.Copy(io.Discard, s.glass) }() // answers to questions, which nobody wants, until follow closes them
 	go s.follow(user)
 	return s
 }
@@ -74,14 +74,16 @@ func (s *Screen) follow(r io.Reader) {
 		n, err := r.Read(buf)
 		s.mu.Lock()
 		s.text.Write(buf[:n])
-		_, _ = s.glass.Write(buf[:n]) // it is closed at the end alone
+		_, _ = s.glass.Write(buf[:n]) // it fails only if it is closed, which nobody does
 		s.mu.Unlock()
 		select {
 		case s.more <- struct{}{}:
 		default:
 		}
 		if err != nil {
-			_ = s.glass.Close()
+			if answers, ok := s.glass.InputPipe().(io.Closer); ok { // Close of the emulator itself is not safe beside Read
+				_ = answers.Close()
+			}
 			return
 		}
 	}
