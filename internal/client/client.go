@@ -136,11 +136,12 @@ type Unreached struct {
 	Failure reach.Failure
 }
 
-// Unreached are the SNs that could not be dialled when that was tried last, within a few minutes, of those that the swarm has a name for.
+// Unreached are the SNs that could not be dialled when that was tried last, within a few minutes, of those that the swarm has a name for. One
+// that refused once may have been about to start: it counts when it has refused again, and is dialled again meanwhile.
 func (c *Client) Unreached() []Unreached {
 	var out []Unreached
 	for _, sn := range c.dir.named() {
-		if f := c.connections.failures.Last(sn.Address); f.Lately(time.Now()) {
+		if f := c.connections.shut(sn.Address); f.Err != nil {
 			out = append(out, Unreached{sn.Name, f})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -91,6 +92,7 @@ func service[S any](s *stubs, heartbeat bool) S {
 type connections struct {
 	cfg      Config
 	failures reach.Failures // of SNs' addresses
+	looks    atomic.Bool    // an address is dialled again now
 
 	mu  sync.Mutex
 	now *connSet // with the SVID of now; nil before the first call
@@ -195,6 +197,44 @@ func newTransport() *http.Transport {
 	}
 	t.Protocols.SetHTTP2(true)
 	return t
+}
+
+// againAfter is how long an SN's port that has refused is left alone.
+const againAfter = 5 * time.Second
+
+// shut returns how an address could not be dialled a short while ago; its Err is nil if it could. A port that has refused is dialled again: no
+// call goes to an SN while another one answers, so who was about to start would seem to refuse minutes later, and counts only after that.
+func (c *connections) shut(addr string) reach.Failure {
+	f, now := c.failures.Last(addr), time.Now()
+	if !f.Lately(now) {
+		return reach.Failure{}
+	}
+	if f.Err.Cause != reach.CauseRefused {
+		return f
+	}
+	if now.Sub(f.At) >= againAfter && c.looks.CompareAndSwap(false, true) {
+		go func() {
+			defer c.looks.Store(false)
+			c.look(addr)
+		}()
+	}
+	if f.At.Sub(f.Since) < againAfter {
+		return reach.Failure{}
+	}
+	return f
+}
+
+// look dials an address, and notes what came of it.
+func (c *connections) look(addr string) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	conn, err := c.cfg.Dial(ctx, "tcp", addr)
+	if err == nil {
+		_ = conn.Close() // that it is there was all that was asked
+	} else {
+		err = reach.Classify(addr, err)
+	}
+	c.failures.Note(addr, err)
 }
 
 // dial makes a TLS 1.3 connection to an SN with this SVID, to speak this protocol; the other side must have the role sn.

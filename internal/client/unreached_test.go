@@ -2,10 +2,12 @@ package client_test
 
 import (
 	"testing"
+	"time"
 )
 
 // TestUnreached: SNs whose API can't be dialled are known by name, until they can be.
 func TestUnreached(t *testing.T) {
+	t.Parallel()
 	s := newSwarm(t, swarmID)
 	a, b := s.start("sn-0"), s.start("sn-1")
 	c := s.client("/swarm/sl/sl-0", nil, a.addr, b.addr)
@@ -19,7 +21,7 @@ func TestUnreached(t *testing.T) {
 	if _, err := c.ListNodes(t.Context()); err != nil { // at sn-1
 		t.Fatal(err)
 	}
-	for range 10 { // an old connection may have ended first, and only then was dialled
+	for range 150 { // what has refused once counts after it was dialled again
 		if len(c.Unreached()) > 0 {
 			break
 		}
@@ -27,6 +29,7 @@ func TestUnreached(t *testing.T) {
 		if _, err := c.ListNodes(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(100 * time.Millisecond)
 	}
 	got := c.Unreached()
 	if len(got) != 1 || got[0].Name != "sn-0" || got[0].Failure.Err.HostPort != a.addr || got[0].Failure.Err.Cause != "refused" || got[0].Failure.Since.IsZero() {
