@@ -43,6 +43,7 @@ type eventReader struct {
 	auditor   *audit.Auditor
 	events    []eventJSON // oldest first
 	older     uint64
+	recorded  recordedRounds
 	elsewhere int
 	changed   string // the ledger did not go on as it was; else empty
 
@@ -61,9 +62,11 @@ func newEventReader(from ledgerFrom, judge audit.Options, clock func() time.Time
 // begin has the ledger read from its start.
 func (r *eventReader) begin() {
 	r.auditor, r.events, r.older, r.elsewhere = audit.New(r.judge), nil, 0, 0
+	r.recorded = recordedRounds{ids: map[string]string{}, runs: map[string]*recordedRun{}}
 }
 
 func (r *eventReader) take(record uint64, atMS int64, body ledger.Body) {
+	r.recorded.take(r.auditor.Bytes(), body)
 	x, ok := deeds.FromRecord(record, atMS, body)
 	if !ok {
 		return
@@ -75,14 +78,27 @@ func (r *eventReader) take(record uint64, atMS int64, body ledger.Body) {
 	r.events = append(r.events, eventToJSON(&x))
 }
 
-// now is the document: read on to the end of the ledger, unless that was done just before.
-func (r *eventReader) now(ctx context.Context) (json.RawMessage, error) {
+// begins waits until nobody else reads; end has others read.
+func (r *eventReader) begins(ctx context.Context) (end func(), err error) {
 	select {
 	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+		return func() { <-r.turn }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("read events: %w", ctx.Err())
 	}
+}
+
+// now is the document: read on to the end of the ledger, unless that was done just before.
+func (r *eventReader) now(ctx context.Context) (json.RawMessage, error) {
+	end, err := r.begins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return r.current(ctx)
+}
+
+func (r *eventReader) current(ctx context.Context) (json.RawMessage, error) {
 	if r.clock().Before(r.until) {
 		return r.value, r.err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/internal/swci"
+	"github.com/swarmd/swarmd/merge"
 )
 
 // copied is an SN's ledger, as a reader of events asks for it.
@@ -98,5 +100,36 @@ func TestEventsAreReadOn(t *testing.T) {
 		if v, err = c.events(t, read, 10*time.Minute); err != nil || v.Good || v.Problem == "" || len(v.Events) != 2 {
 			t.Errorf("one that does not go on: %+v, %v", v, err)
 		}
+	}
+}
+
+// TestProofsReadTheLedgerOnce: a proof goes on where the ledger was read to, and of that reads the one record that it shows. That record is held to what
+// was judged.
+func TestProofsReadTheLedgerOnce(t *testing.T) {
+	l := newCommitted(t)
+	model := merge.Sum([]byte("model")).String()
+	l.train(merge.Sum([]byte("layout")), 6, "mean", model)
+	newest := bytes.LastIndexByte(l.lines[:bytes.LastIndex(l.lines, []byte(`"round":6,`))], '\n') + 1
+	c := &copied{raw: bytes.Clone(l.lines[:newest]), now: time.UnixMilli(0)}
+	proof := swci.ReadProofs(c.from, func() time.Time { return c.now })
+	for _, of := range []string{"c/3", "c/5", "c/3"} {
+		if said, err := proof(t.Context(), of); err != nil || !strings.Contains(string(said), `"round":`+of[2:]+",") {
+			t.Errorf("%s: %s, %v", of, said, err)
+		}
+		c.now = c.now.Add(10 * time.Minute)
+	}
+	if n := slices.Index(c.offsets[1:], 0); n >= 0 {
+		t.Errorf("read from %v", c.offsets)
+	}
+	c.raw = bytes.Clone(l.lines)
+	if said, err := proof(t.Context(), "c/6"); err != nil || !strings.Contains(string(said), `"round":6,`) {
+		t.Errorf("a round that was committed just now: %s, %v", said, err)
+	}
+	if _, err := proof(t.Context(), "c/7"); err == nil || !strings.Contains(err.Error(), "the ledger has no round 7") {
+		t.Errorf("of no round: %v", err)
+	}
+	c.raw = bytes.ReplaceAll(c.raw, []byte(model), []byte(strings.Repeat("0", 64)))
+	if said, err := proof(t.Context(), "c/6"); err == nil || !strings.Contains(err.Error(), "has another record now") {
+		t.Errorf("of a record that was changed: %s, %v", said, err)
 	}
 }

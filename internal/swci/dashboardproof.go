@@ -2,10 +2,13 @@ package swci
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
@@ -50,45 +53,139 @@ type recordedRound struct {
 	ledger.Round
 }
 
-// proof reads the ledger of an SN, and says what it proves of the model of CONTRACT/ROUND.
+// maxRecorded bounds the rounds of a contract that a page may have proven: the newest ones.
+const maxRecorded = 100_000
+
+// recordedRounds says where a ledger has the rounds of each contract's newest run, so that none is held in memory.
+type recordedRounds struct {
+	end  uint64                  // of the records that were taken, in bytes
+	ids  map[string]string       // SPIFFE IDs of node keys
+	runs map[string]*recordedRun // by contract
+}
+
+type recordedRun struct {
+	run    uint64
+	places map[uint64]recordedPlace // by round
+	oldest uint64                   // no older round has a place
+}
+
+// recordedPlace is a record's place in a ledger, and what its body has to be.
+type recordedPlace struct {
+	from, to uint64
+	body     [sha256.Size]byte
+}
+
+// take notes a record that ends where the ledger was judged to.
+func (r *recordedRounds) take(end uint64, body ledger.Body) {
+	from := r.end
+	r.end = end
+	if b, ok := body.(ledger.Registration); ok {
+		r.ids[b.PeerID] = b.SPIFFEID
+	}
+	b, ok := body.(ledger.Round)
+	if !ok {
+		return
+	}
+	of := r.runs[b.Contract]
+	if of == nil || of.run != b.Run {
+		of = &recordedRun{run: b.Run, places: map[uint64]recordedPlace{}, oldest: b.Round}
+		r.runs[b.Contract] = of
+	}
+	of.places[b.Round] = recordedPlace{from, end, roundSum(b)}
+	for len(of.places) > maxRecorded {
+		delete(of.places, of.oldest)
+		of.oldest++
+	}
+}
+
+// roundSum is a hash of a record's body.
+func roundSum(b ledger.Round) [sha256.Size]byte {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return [sha256.Size]byte{} // it has come from JSON
+	}
+	return sha256.Sum256(data)
+}
+
+// errWhole ends the reading of a ledger behind one record.
+var errWhole = errors.New("the record is whole")
+
+// oneRecord takes the first bytes of a ledger, as many as a record has.
+type oneRecord struct {
+	line []byte
+	want uint64
+}
+
+func (o *oneRecord) Write(p []byte) (int, error) {
+	n := min(uint64(len(p)), o.want-uint64(len(o.line)))
+	o.line = append(o.line, p[:n]...)
+	if uint64(len(o.line)) == o.want {
+		return int(n), errWhole //nolint:gosec // as long as p at most
+	}
+	return len(p), nil
+}
+
+// place returns where the ledger has a round. The ledger is read on, but what was read of it is not read again.
+func (r *eventReader) place(ctx context.Context, contract string, round uint64) (place recordedPlace, err error) {
+	known := func() bool {
+		if of := r.recorded.runs[contract]; of != nil {
+			place = of.places[round]
+		}
+		return place.to > 0
+	}
+	if known() && r.clock().Before(r.until) {
+		return place, nil
+	}
+	if !r.auditor.Ended() && r.err == nil {
+		r.until = time.Time{} // it may be new
+	}
+	if _, err = r.current(ctx); err == nil && !known() {
+		err = exit.New(exit.NotFound, "it may be of a run before, or the ledger may have begun later: swarmctl get ledger, then swarmctl verify ledger",
+			"the ledger has no round %d of contract %s in its newest run", round, text.Line(contract))
+	}
+	return place, err
+}
+
+// round returns the record of a round as it was judged, and what was found so far.
+func (r *eventReader) round(ctx context.Context, contract string, round uint64) (found recordedRound, report *audit.Report, err error) {
+	place, err := r.place(ctx, contract, round)
+	if err != nil {
+		return found, nil, err
+	}
+	one := oneRecord{want: place.to - place.from}
+	if _, err = r.ledger(ctx, int64(place.from), &one); err != nil && uint64(len(one.line)) != one.want { //nolint:gosec // as long as a file at most
+		return found, nil, err
+	}
+	record, body, err := ledger.Parse(one.line)
+	b, ok := body.(ledger.Round)
+	if err != nil || !ok || roundSum(b) != place.body {
+		return found, nil, exit.New(exit.Failed, "SNs were restored from a backup, or one of them has another ledger: ask for the proof again, then swarmctl verify ledger",
+			"the ledger has another record now where it had round %d of contract %s", round, text.Line(contract))
+	}
+	return recordedRound{record.Seq, record.AtMS, b}, r.auditor.Report(), nil
+}
+
+// proof says what the ledger of an SN proves of the model of CONTRACT/ROUND.
 func (d *documents) proof(ctx context.Context, of string) (json.RawMessage, error) {
 	i := strings.LastIndexByte(of, '/')
 	round, err := strconv.ParseUint(of[i+1:], 10, 64)
 	if i < 1 || err != nil || round == 0 {
 		return nil, exit.New(exit.Usage, "ask for proof/CONTRACT/ROUND", "%.80q is no round of a contract", of)
 	}
-	contract, o := of[:i], d.judge
-	var found recordedRound
-	ids := map[string]string{} // of node keys
-	o.Each = func(record uint64, atMS int64, body ledger.Body) {
-		switch b := body.(type) {
-		case ledger.Registration:
-			ids[b.PeerID] = b.SPIFFEID
-		case ledger.Round:
-			if b.Contract == contract && b.Round == round {
-				found = recordedRound{record, atMS, b}
-			}
-		}
-	}
-	one := d.session
-	report, err := judgeLedger(ctx, &one, Args{}, o)
+	end, err := d.events.begins(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("verify round %d of %s: %w", round, text.Line(contract), err)
+		return nil, err
 	}
-	if run := newestRun(report, contract); found.record == 0 || found.Run != run {
-		return nil, exit.New(exit.NotFound, "it may be of a run before, or the ledger may have begun later: swarmctl get ledger, then swarmctl verify ledger",
-			"the ledger has no round %d of contract %s in its newest run", round, text.Line(contract))
+	defer end()
+	found, report, err := d.events.round(ctx, of[:i], round)
+	if err != nil {
+		return nil, fmt.Errorf("verify round %d of %s: %w", round, text.Line(of[:i]), err)
 	}
-	return json.Marshal(proofToJSON(report, &found, ids, o.Unsigned))
-}
-
-func newestRun(r *audit.Report, contract string) uint64 {
-	for _, c := range r.Contracts {
-		if c.Name == contract {
-			return c.Run
-		}
+	out := proofToJSON(report, &found, d.events.recorded.ids, d.judge.Unsigned)
+	if was := d.events.changed; was != "" {
+		out.State, out.Problems = "bad", append([]string{"the ledger: " + was}, out.Problems[:min(len(out.Problems), maxProofProblems-1)]...)
 	}
-	return 0
+	return json.Marshal(out)
 }
 
 func proofToJSON(r *audit.Report, found *recordedRound, ids map[string]string, unsigned bool) proofJSON {

@@ -80,6 +80,12 @@ func BesideRun(ctx context.Context, s *Session, target Context, after string, sa
 	return besideRun(ctx, s, target, after, say)
 }
 
+// ReadProofs is the dashboard's proof of CONTRACT/ROUND, of a ledger that is read from an offset on.
+func ReadProofs(from func(ctx context.Context, offset int64, w io.Writer) (int64, error), clock func() time.Time) func(ctx context.Context, of string) (json.RawMessage, error) {
+	o := audit.Options{Unsigned: true}
+	return (&documents{judge: o, events: newEventReader(from, o, clock)}).proof
+}
+
 // ReadEvents is the dashboard's document of events, made anew whenever it is due, of a ledger that is read from an offset on.
 func ReadEvents(from func(ctx context.Context, offset int64, w io.Writer) (int64, error), clock func() time.Time) func(ctx context.Context) (json.RawMessage, error) {
 	return newEventReader(from, audit.Options{Unsigned: true}, clock).now
