@@ -23,6 +23,9 @@ const (
 	// maxAsking bounds the questions that are under way, and maxSlow those for slow documents.
 	maxAsking = 4
 	maxSlow   = 3
+	// maxSilence is how long an SN may take to answer what says whether the swarm can be asked, before a page is told that none does: until the
+	// question is given up more time goes by.
+	maxSilence = 6 * time.Second
 	// maxFailed is how often a document may fail to come while the swarm answers, before a page is told why.
 	maxFailed = 3
 )
@@ -81,6 +84,7 @@ func (h *hub) run(ctx context.Context) {
 	tick := time.NewTicker(period / 4)
 	defer tick.Stop()
 	for {
+		h.hush()
 		for name, s := range h.due() {
 			asking.Go(func() { h.renew(ctx, name, s) })
 		}
@@ -105,6 +109,18 @@ func (h *hub) due() map[string]*shown {
 		}
 	}
 	return out
+}
+
+// hush tells pages that no SN answers, where a question about the swarm goes on for long.
+func (h *hub) hush() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	for name, s := range h.shown {
+		if s.asking && now.Sub(s.asked) >= maxSilence && h.lost[name] == nil && h.docs.Kind(name).Link {
+			h.linked(name, exit.New(exit.TimedOut, "see whether the SNs run and can be reached; they are asked until one answers", "no SN has answered for %d s", maxSilence/time.Second))
+		}
+	}
 }
 
 // pause is the time until a document is asked for again without a reason; the caller holds mu.

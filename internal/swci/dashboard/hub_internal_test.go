@@ -141,3 +141,66 @@ func TestWhichSNIsAskedInVainIsNoNews(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// silent is a swarm whose SN does not answer until it is let.
+type silent struct {
+	Documents
+
+	answers chan struct{}
+}
+
+func (s *silent) Kind(string) Kind { return Kind{There: true, Link: true} }
+
+func (s *silent) Link() (string, error) { return "sn-1", nil }
+
+func (s *silent) Get(ctx context.Context, _ string) (json.RawMessage, error) {
+	select {
+	case <-s.answers:
+		return json.RawMessage("1"), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *silent) Follow(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestSilenceIsTold: a page is told that no SN answers long before the question is given up, and that one does as soon as it is so.
+func TestSilenceIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := &silent{answers: make(chan struct{})}
+		h := newHub(docs, time.Now)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { h.run(ctx) })
+		defer running.Wait()
+		defer stop()
+		page, leave := h.join([]string{"nodes"})
+		defer leave()
+		linked := func() Link {
+			synctest.Wait()
+			link, _ := h.news(page)
+			if link == nil {
+				return Link{}
+			}
+			return *link
+		}
+		if got := linked(); got.State != "live" {
+			t.Errorf("at first: %+v", got)
+		}
+		time.Sleep(maxSilence - time.Second)
+		if got := linked(); got.State != "" && got.State != "live" {
+			t.Errorf("before: %+v", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := linked(); got.State != "stale" || got.Problem != "no SN has answered for 6 s" || got.Remedy == "" {
+			t.Errorf("after %s: %+v", maxSilence, got)
+		}
+		close(docs.answers)
+		if got := linked(); got.State != "live" || got.Problem != "" {
+			t.Errorf("with an answer: %+v", got)
+		}
+	})
+}
