@@ -176,7 +176,7 @@ func (d *documents) Link() (sn string, err error) {
 	id := d.identity()
 	if ended := id.NotAfter; !ended.IsZero() && d.session.Env.Now().After(ended) {
 		why := "the identity " + id.ID.String() + " expired at " + dated(ended.UnixMilli())
-		if id.Problem != "" {
+		if id.Problem != "" && !strings.Contains(id.Problem, " has expired: ") { // that of a file says the same, with a time that goes on
 			why += ", and no new one comes: " + id.Problem
 		}
 		return sn, exit.New(exit.Denied, "have it renewed where it comes from, "+id.Origin+": what is shown goes on by itself then", "%s", why)

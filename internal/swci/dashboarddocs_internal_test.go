@@ -34,6 +34,11 @@ func TestExpiredIdentityIsSaid(t *testing.T) {
 	if exit.Code(err) != exit.Denied || !strings.Contains(err.Error(), "expired at ") || !strings.Contains(err.Error(), "does not answer") || !strings.Contains(exit.Hint(err), "/run/agent.sock") {
 		t.Errorf("%v, %q", err, exit.Hint(err))
 	}
+	status.Origin, status.Problem = "certificate file c.pem", "the certificate in c.pem has expired: it was valid until 8:00 and this machine's clock says 8:01"
+	_, err = d.Link()
+	if exit.Code(err) != exit.Denied || !strings.Contains(err.Error(), "expired at ") || strings.Contains(err.Error(), "clock") || !strings.Contains(exit.Hint(err), "c.pem") {
+		t.Errorf("of a file: %v, %q", err, exit.Hint(err))
+	}
 	status.NotAfter = now.Add(time.Minute)
 	if sn, err := d.Link(); err != nil || sn != "10.0.0.1:30304" {
 		t.Errorf("%q, %v", sn, err)
