@@ -110,7 +110,7 @@ class Store {
       // it has broken off, or nobody is there
     }
     if (stop !== this.stop) return;
-    if (why) this.meet({ state: "out", sn: "", since: this.heard, problem: why.error, remedy: why.remedy });
+    if (why) this.meet({ state: "out", sn: "", since: this.known(), problem: why.error, remedy: why.remedy });
     else if (!came) this.lose();
     this.reopen(came && this.contact.state !== "ended" ? 0 : retry);
   }
@@ -128,9 +128,15 @@ class Store {
     }
   }
 
+  /** Of when what is shown is. */
+  private known(): number {
+    const { state, since } = this.contact;
+    return state === "live" || state === "connecting" ? this.heard || Date.now() : since;
+  }
+
   private lose(): void {
     if (this.contact.state === "lost" || this.contact.state === "ended") return;
-    this.meet({ state: "lost", sn: this.contact.sn, since: this.heard || Date.now(), problem: "swarmctl dashboard does not answer", remedy: "start it again if it has ended, and open the address that it prints" });
+    this.meet({ state: "lost", sn: this.contact.sn, since: this.known(), problem: "swarmctl dashboard does not answer", remedy: "start it again if it has ended, and open the address that it prints" });
   }
 
   /** Where nothing changes swarmctl says every few seconds that it is there. */
