@@ -27,11 +27,11 @@ type mlflow struct {
 	experiment string // ID
 }
 
-// start runs the server, until it serves.
-func (m *mlflow) start() *e2etest.Proc {
+// start runs the server, by a program if one is given, until it serves.
+func (m *mlflow) start(by ...string) *e2etest.Proc {
 	m.w.T.Helper()
-	p := e2etest.Start(m.w.T, "mlflow", m.w.Dir, []string{"MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false"}, m.binary, "server", "--workers", "1", "--host", strings.TrimPrefix(strings.TrimSuffix(m.url, ":5000"), "http://"), "--port", "5000",
-		"--allowed-hosts", "*", "--backend-store-uri", "sqlite:///"+m.w.Path("mlflow.db"), "--artifacts-destination", m.w.Path("artifacts"))
+	p := e2etest.Start(m.w.T, "mlflow", m.w.Dir, []string{"MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false"}, append(by, m.binary, "server", "--workers", "1", "--host", strings.TrimPrefix(strings.TrimSuffix(m.url, ":5000"), "http://"), "--port", "5000",
+		"--allowed-hosts", "*", "--backend-store-uri", "sqlite:///"+m.w.Path("mlflow.db"), "--artifacts-destination", m.w.Path("artifacts"))...)
 	m.w.UntilWithin(2*time.Minute, "MLflow to serve", func() bool {
 		res, err := http.Get(m.url + "/health")
 		if err != nil {
