@@ -87,7 +87,7 @@ func (d *documents) Follow(ctx context.Context, changed func()) error {
 
 // Get implements dashboard.Documents.
 func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage, err error) {
-	name, option, given := strings.Cut(name, "?") // of a history: points=N, or after=N
+	name, options, _ := strings.Cut(name, "?") // of a history: points=N, after=N, or both with & between
 	kind, of, _ := kindOfDocument(name)
 	switch kind.name {
 	case "swarm":
@@ -101,8 +101,10 @@ func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage
 		if of != "" {
 			line = append(line, of)
 		}
-		if given {
-			line = append([]string{"--" + option}, line...)
+		for option := range strings.SplitSeq(options, "&") {
+			if option != "" {
+				line = append([]string{"--" + option}, line...)
+			}
 		}
 		value, err = d.run(ctx, line)
 	}

@@ -24,6 +24,8 @@ type Document struct {
 	Value  json.RawMessage `json:"value,omitempty" doc:"what it holds, by its name"`
 	Error  string          `json:"error,omitempty" doc:"why there is no value, in one line"`
 	Remedy string          `json:"remedy,omitempty" doc:"what to do about it, in one line"`
+
+	past *past // of a history on a stream: what is known, of which the value is the newest part
 }
 
 // Link says how the dashboard and the swarm stand.
@@ -64,7 +66,7 @@ type Kind struct {
 type Documents interface {
 	// Kind says how a document of this name is made.
 	Kind(name string) Kind
-	// Get makes a document anew; behind the name of a history may stand ?points=N, how many rounds are asked for. Beside a value an error says what is wrong with it: it is older than the swarm, as without a quorum.
+	// Get makes a document anew; behind the name of a history may stand ?points=N&after=M, how many rounds are asked for, and behind which one. Beside a value an error says what is wrong with it: it is older than the swarm, as without a quorum.
 	Get(ctx context.Context, name string) (json.RawMessage, error)
 	// Link names the SN that is asked, with an error while no question can have an answer, such as for an identity that has expired.
 	Link() (sn string, err error)

@@ -45,6 +45,7 @@ type hub struct {
 	link    Link
 	lost    map[string]error // why the swarm could not be asked, by the documents that say so
 	follows bool             // changes of the swarm's state are told
+	version uint64           // of histories, counted up with each answer
 }
 
 // shown is a document that pages show.
@@ -206,6 +207,30 @@ func (h *hub) question(ctx context.Context, name string) (doc Document, lost err
 	return doc, lost
 }
 
+// history makes the document of a history: of one that is known it asks for what is new.
+func (h *hub) history(ctx context.Context, name string, s *shown) (doc Document, lost error) {
+	has, version := h.known(s)
+	if after := has.goesOn(h.now()); after > 0 {
+		doc, lost = h.question(ctx, behind(name, after))
+		doc.Name = name
+		doc.past = has.with(readPast(doc.Value, version, h.now()), after)
+		if doc.Value == nil || doc.past != nil {
+			return doc, lost
+		}
+	}
+	doc, lost = h.question(ctx, name)
+	doc.past = readPast(doc.Value, version, h.now()).again(has)
+	return doc, lost
+}
+
+// known is what pages know of a history, nil if none does, and the version of what is asked for next.
+func (h *hub) known(s *shown) (has *past, version uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.version++
+	return s.doc.past, h.version
+}
+
 func (d Document) failed(err error) Document {
 	d.Error, d.Remedy = text.Line(err.Error()), text.Line(exit.Hint(err))
 	return d
@@ -245,7 +270,13 @@ func (h *hub) relink() {
 // renew asks for a document that is shown. While the swarm can't be asked what was known last stays, and for some time if only the document
 // does not come. What was left and joined again meanwhile is asked for anew.
 func (h *hub) renew(ctx context.Context, name string, s *shown) {
-	doc, lost := h.question(ctx, name)
+	var doc Document
+	var lost error
+	if isHistory(name) {
+		doc, lost = h.history(ctx, name, s)
+	} else {
+		doc, lost = h.question(ctx, name)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.shown[name] != s {
@@ -264,6 +295,9 @@ func (h *hub) renew(ctx context.Context, name string, s *shown) {
 	}
 	stays := s.failed > 0 && (h.link.State == "stale" || s.failed < maxFailed)
 	if s.doc.Name != "" && (stays || sameDocument(doc, s.doc)) {
+		if doc.past != nil {
+			s.doc.past = doc.past // which may be read anew
+		}
 		return
 	}
 	s.doc = doc
@@ -276,6 +310,9 @@ func (h *hub) renew(ctx context.Context, name string, s *shown) {
 }
 
 func sameDocument(a, b Document) bool {
+	if a.past != nil && b.past != nil {
+		return a.past.same(b.past)
+	}
 	return bytes.Equal(a.Value, b.Value) && a.Error == b.Error && a.Remedy == b.Remedy
 }
 

@@ -48,7 +48,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 			}
 			for _, d := range docs {
 				d.Name = withoutPoints(d.Name)
-				d, has[d.Name] = increment(d, has[d.Name])
+				d, has[d.Name] = d.told(has[d.Name])
 				out.event("doc", d)
 			}
 		}
