@@ -156,6 +156,12 @@ func (c Operator) ExplainRight(ctx context.Context, r *swarmv1.ExplainRightReque
 	return call(ctx, c.Client, callOptions{}, swarmv1connect.RightsServiceClient.ExplainRight, r)
 }
 
+// GetRecentStatus is GetContractStatus with so many of the newest rounds at most.
+func (c Operator) GetRecentStatus(ctx context.Context, contract string, most uint32) (*swarmv1.GetContractStatusResponse, error) {
+	req := &swarmv1.GetContractStatusRequest{Contract: contract, Most: most}
+	return call(ctx, c.Client, callOptions{}, swarmv1connect.ContractServiceClient.GetContractStatus, req)
+}
+
 // GetHistory returns what SNs have kept of a contract's rounds behind one: of all of them evenly so many at most, with the newest.
 func (c Operator) GetHistory(ctx context.Context, contract string, after uint64, most uint32) (*swarmv1.GetHistoryResponse, error) {
 	req := &swarmv1.GetHistoryRequest{Contract: contract, After: after, Most: most, Spread: true}

@@ -48,7 +48,7 @@ func (s *contractService) GetContractStatus(ctx context.Context, req *connect.Re
 		return nil, unknownContract(name)
 	}
 	if err == nil {
-		out := messages.Status(s.cfg.Name, messages.RankedView(view, c, index), s.cfg.Lead.Status(c.Name))
+		out := messages.Status(s.cfg.Name, messages.RankedView(view, c, index), s.cfg.Lead.Status(c.Name), req.Msg.GetMost())
 		out.Warnings = append(out.Warnings, s.warnings(view, c)...)
 		caller, _ := callerID(ctx)
 		messages.HideStatus(out, messages.Hidden(c.Rules, caller))

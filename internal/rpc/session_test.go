@@ -407,6 +407,12 @@ func TestStatus(t *testing.T) {
 		len(m.GetRecent()) != 2 || m.GetContract().GetSessions()[0].GetProgress().GetLoss() != 0.5 {
 		t.Errorf("got %v", m)
 	}
+	for most, want := range map[uint32]int{1: 1, 2: 2, 9: 2} {
+		res, err := p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: "study", Most: most}))
+		if recent := res.Msg.GetRecent(); err != nil || len(recent) != want || recent[len(recent)-1].GetRound() != 2 {
+			t.Errorf("%d at most: %v %v", most, recent, err)
+		}
+	}
 	_, err = p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: "none"}))
 	wantReason(t, "unknown contract", err, "CONTRACT_UNKNOWN")
 	list, err := p.contracts().ListContracts(t.Context(), with(p, &swarmv1.ListContractsRequest{}))

@@ -248,7 +248,11 @@ func (h handler) GetHistory(_ context.Context, r *connect.Request[swarmv1.GetHis
 }
 
 func (h handler) GetContractStatus(ctx context.Context, r *connect.Request[swarmv1.GetContractStatusRequest]) (*connect.Response[swarmv1.GetContractStatusResponse], error) {
-	return answer(h.swarm.GetContractStatus(ctx, r.Msg.GetContract()))
+	st, err := h.swarm.GetContractStatus(ctx, r.Msg.GetContract())
+	if most := int(r.Msg.GetMost()); err == nil && most > 0 {
+		st.Recent = st.GetRecent()[max(0, len(st.GetRecent())-most):]
+	}
+	return answer(st, err)
 }
 
 func (h handler) CreateContract(ctx context.Context, r *connect.Request[swarmv1.CreateContractRequest]) (*connect.Response[swarmv1.CreateContractResponse], error) {

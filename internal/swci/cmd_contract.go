@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/text"
@@ -28,6 +30,7 @@ func contractCommands() []*Command {
 			Summary: "Show how far a training is and what it waits for",
 			Details: "Prints the contract's phase, its last committed round with digest and participants, every session with its progress and its program's isolation (as reported by its SL) and, if its SL has started it as several ranks, how many, and, when no round is running, why not.",
 			Example: "get contract status defaultbb.cqdb.sml.hpe",
+			Flags:   []cli.Flag{&cli.UintFlag{Name: "rounds", Usage: "`N` of the newest rounds at most are in the JSON; 0: all that the leader remembers"}},
 			JSON:    statusJSON{},
 			Run:     getContractStatus,
 		},
@@ -211,7 +214,7 @@ type sessionJSON struct {
 
 func getContractStatus(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
-		status, err := api.GetContractStatus(ctx, args.Value("NAME"))
+		status, err := api.GetRecentStatus(ctx, args.Value("NAME"), uint32(min(args.Opts.Uint("rounds"), 1000))) // who remembers 1,000 at most
 		if err != nil {
 			return fmt.Errorf("get contract status of %q: %w", args.Value("NAME"), err)
 		}

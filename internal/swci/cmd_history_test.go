@@ -1,7 +1,9 @@
 package swci_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,11 @@ import (
 
 // pastAPI is a swarm that has kept a history.
 type pastAPI struct{ fakeAPI }
+
+// GetContractStatus returns one with three rounds.
+func (*pastAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
+	return &swarmv1.GetContractStatusResponse{Contract: &swarmv1.ContractView{Name: name, Run: 2}, Recent: []*swarmv1.CommittedRound{{Round: 1}, {Round: 2}, {Round: 3}}}, nil
+}
 
 // GetHistory returns the two newest of three rounds.
 func (*pastAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResponse {
@@ -99,5 +106,25 @@ func TestContractHistory(t *testing.T) {
 	out, _, err = on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--after=2", "--sn=h", "-o", "json")
 	if err != nil || strings.Contains(out, `"round": 2`) || !strings.Contains(out, `"round": 3`) || !strings.Contains(out, `"after": 2`) {
 		t.Errorf("--after=2: %v, got %s", err, out)
+	}
+}
+
+// TestNewestRounds: of a history and of a status the newest rounds alone can be asked for, as the dashboard does.
+func TestNewestRounds(t *testing.T) {
+	for line, want := range map[string][]uint64{
+		"get contract history c": {2, 3}, "get contract history c --after=2": {3}, "get contract status c": {1, 2, 3}, "get contract status c --rounds=2": {2, 3}, "get contract status c --rounds=9": {1, 2, 3},
+	} {
+		out, _, err := on(t, &pastAPI{}, "", append(strings.Fields(line), "--sn=h", "-o", "json")...)
+		var got struct{ Rounds []struct{ Round uint64 } }
+		if err := errors.Join(err, json.Unmarshal([]byte(out), &got)); err != nil {
+			t.Fatalf("%s: %v: %s", line, err, out)
+		}
+		var rounds []uint64
+		for _, r := range got.Rounds {
+			rounds = append(rounds, r.Round)
+		}
+		if !slices.Equal(rounds, want) {
+			t.Errorf("%s: rounds %v, want %v", line, rounds, want)
+		}
 	}
 }

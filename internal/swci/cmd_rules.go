@@ -321,7 +321,7 @@ func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 func explainContract(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		name := args.Value("NAME")
-		st, err := api.GetContractStatus(ctx, name)
+		st, err := api.GetRecentStatus(ctx, name, 1) // no line is about rounds of before
 		if err != nil {
 			return fmt.Errorf("explain contract %q: %w", name, err)
 		}

@@ -101,6 +101,9 @@ func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage
 		if of != "" {
 			line = append(line, of)
 		}
+		if kind.with != "" {
+			line = append([]string{kind.with}, line...)
+		}
 		for option := range strings.SplitSeq(options, "&") {
 			if option != "" {
 				line = append([]string{"--" + option}, line...)

@@ -4,6 +4,7 @@ package swci
 type documentKind struct {
 	name  string // "nodes", or "contract/" with the name of something behind it
 	line  string // the command, before the name; empty: the dashboard makes it
+	with  string // its option
 	value any    // zero value of what it holds
 	once  bool   // it is made when a page asks, and no stream has it
 	slow  bool   // it may take minutes
@@ -17,7 +18,7 @@ func documentKinds() []documentKind {
 		{name: "nodes", line: "list nodes", value: nodesJSON{}},
 		{name: "health", line: "get health", value: healthJSON{}},
 		{name: "contracts", line: "list contracts", value: contractsJSON{}, told: true},
-		{name: "contract/", line: "get contract status", value: statusJSON{}},
+		{name: "contract/", line: "get contract status", with: "--rounds=8", value: statusJSON{}},
 		{name: "explain/", line: "explain contract", value: explainJSON{}},
 		{name: "info/", line: "get contract info", value: contractInfoJSON{}, told: true},
 		{name: "models/", line: "list models", value: modelsJSON{}},

@@ -7184,6 +7184,7 @@ func (x *ContractSummary) GetCreatedUnixMs() int64 {
 type GetContractStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	Most          uint32                 `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"` // recent rounds at most; 0: all that the leader still remembers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7223,6 +7224,13 @@ func (x *GetContractStatusRequest) GetContract() string {
 		return x.Contract
 	}
 	return ""
+}
+
+func (x *GetContractStatusRequest) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
 }
 
 type GetContractStatusResponse struct {
@@ -14166,9 +14174,10 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tmin_peers\x18\x05 \x01(\rR\bminPeers\x12#\n" +
 	"\ropen_sessions\x18\x06 \x01(\rR\fopenSessions\x12%\n" +
 	"\x0eended_sessions\x18\a \x01(\rR\rendedSessions\x12&\n" +
-	"\x0fcreated_unix_ms\x18\b \x01(\x03R\rcreatedUnixMs\"6\n" +
+	"\x0fcreated_unix_ms\x18\b \x01(\x03R\rcreatedUnixMs\"J\n" +
 	"\x18GetContractStatusRequest\x12\x1a\n" +
-	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xad\x03\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x12\n" +
+	"\x04most\x18\x02 \x01(\rR\x04most\"\xad\x03\n" +
 	"\x19GetContractStatusResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\x12\x18\n" +
 	"\awaiting\x18\x02 \x01(\tR\awaiting\x121\n" +

@@ -23,8 +23,8 @@ func RankedView(s *state.State, c *state.Contract, index uint64) *swarmv1.Contra
 	return out
 }
 
-// Status joins what is committed with what the leader knows.
-func Status(leader string, view *swarmv1.ContractView, st planner.Status) *swarmv1.GetContractStatusResponse {
+// Status joins what is committed with what the leader knows; of recent rounds there are so many of the newest at most, or all for 0.
+func Status(leader string, view *swarmv1.ContractView, st planner.Status, most uint32) *swarmv1.GetContractStatusResponse {
 	out := &swarmv1.GetContractStatusResponse{Contract: view, Leader: leader}
 	if st.Leading {
 		out.Explanation = explain.Lines(st.Waiting, time.Now(), st.Warnings...)
@@ -38,8 +38,12 @@ func Status(leader string, view *swarmv1.ContractView, st planner.Status) *swarm
 			x.Progress = onwire.Progress(&p)
 		}
 	}
-	for i := range st.Recent {
-		out.Recent = append(out.Recent, committed(&st.Recent[i]))
+	recent := st.Recent
+	if most > 0 {
+		recent = recent[max(0, len(recent)-int(most)):]
+	}
+	for i := range recent {
+		out.Recent = append(out.Recent, committed(&recent[i]))
 	}
 	// While an attempt runs nothing is waited for but the merge itself.
 	if w := st.Waiting; w.Kind != "" && w.Kind != planner.WaitMerging && w.Kind != planner.WaitCompleted {
