@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/swci/dashboard"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/hostlogs"
 	"github.com/swarmd/swarmd/internal/swci/jobs"
@@ -39,11 +40,8 @@ type logsJSON struct {
 	Lines      []logLineJSON `json:"lines" doc:"those of one program in their order"`
 }
 
-type logLineJSON struct {
-	Host string `json:"host" doc:"node that has handed it out"`
-	From string `json:"from" doc:"what has printed it, as its host says: an SL, or a job's member as GROUP/RANK; empty: the node itself"`
-	Text string `json:"text" doc:"as it was printed: it may have control characters"`
-}
+// logLineJSON is one of them, on the page of the dashboard too.
+type logLineJSON = dashboard.LogLine
 
 func getLogs(ctx context.Context, s *Session, args Args) error {
 	name, q := args.Value("NAME"), hostlogs.Query{Tail: args.Opts.Int("tail"), Follow: args.Opts.Bool("follow")}
@@ -62,14 +60,7 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 			s.say("whether hosts have joined assignment " + found[0].Assignment + " since is not known: you have no right to list assignments")
 		}
 		assignment := found[0].Assignment // of several the one that the others have joined
-		q.At = func(ctx context.Context, address string, ask func(client.Operator) error) error {
-			target, err := s.target(args.Opts)
-			if err != nil {
-				return err
-			}
-			target.SNs = []string{address}
-			return onSwarm(ctx, s, target, ask)
-		}
+		q.At = atSN(s, args.Opts)
 		q.Around = onceAround(s)
 		named := namesOf(ctx, api, assignment)
 		out := logsJSON{Assignment: assignment, Lines: []logLineJSON{}}
@@ -91,6 +82,18 @@ func getLogs(ctx context.Context, s *Session, args Args) error {
 		}
 		return saidOfLogs(s, name, len(found), failed)
 	})
+}
+
+// atSN has an SN asked that is found by its address; opts may be nil where the session has one swarm.
+func atSN(s *Session, opts *cli.Context) func(context.Context, string, func(client.Operator) error) error {
+	return func(ctx context.Context, address string, ask func(client.Operator) error) error {
+		target, err := s.target(opts)
+		if err != nil {
+			return err
+		}
+		target.SNs = []string{address}
+		return onSwarm(ctx, s, target, ask)
+	}
 }
 
 // namesOf has members of jobs called as their operators call them. Who may not read the assignment sees what the hosts say.

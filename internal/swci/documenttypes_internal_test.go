@@ -21,7 +21,7 @@ func WriteDocumentTypes(w io.Writer) {
 	ts := &interfaces{w: w, written: map[reflect.Type]bool{}}
 	fmt.Fprint(w, "// Generated from the Go structs of swarmctl's JSON; scripts/generate writes it.\n")
 	kinds := documentKinds()
-	for _, v := range []any{dashboard.Document{}, dashboard.Link{}, dashboard.Act{}, dashboard.Acted{}} {
+	for _, v := range []any{dashboard.Document{}, dashboard.Link{}, dashboard.Act{}, dashboard.Acted{}, dashboard.LogLine{}} {
 		ts.write(reflect.TypeOf(v))
 	}
 	for _, k := range kinds {

@@ -48,6 +48,15 @@ export interface Acted {
   remedy?: string;
 }
 
+export interface LogLine {
+  /** node that has handed it out */
+  host: string;
+  /** what has printed it, as its host says: an SL, or a job's member as GROUP/RANK; empty: the node itself */
+  from: string;
+  /** as it was printed: it may have control characters */
+  text: string;
+}
+
 export interface Swarm {
   /** the swarm's */
   swarm_id: string;
@@ -953,15 +962,6 @@ export interface Logs {
   assignment: string;
   /** those of one program in their order */
   lines: LogLine[];
-}
-
-export interface LogLine {
-  /** node that has handed it out */
-  host: string;
-  /** what has printed it, as its host says: an SL, or a job's member as GROUP/RANK; empty: the node itself */
-  from: string;
-  /** as it was printed: it may have control characters */
-  text: string;
 }
 
 /** What the documents hold, by their names; a name that ends in / has that of something behind it. */

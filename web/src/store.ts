@@ -2,7 +2,7 @@
 import { useEffect, useReducer } from "preact/hooks";
 import { readEvents } from "./events";
 import { headers, keyed, onKey, refuse } from "./key";
-import type { Act, Acted, Document, DocumentValues, History, Link } from "./documents.gen";
+import type { Act, Acted, Document, DocumentValues, History, Link, LogLine } from "./documents.gen";
 
 export type Doc<T> = Omit<Document, "value"> & { value?: T };
 
@@ -195,6 +195,30 @@ export async function ask<T>(name: string): Promise<Doc<T> & { unanswered?: bool
     return { name, at, unanswered: true, error: "swarmctl dashboard does not answer", remedy: "start it again" };
   }
 }
+
+/** Follows a log until the signal, or until it says how it ends: one at a time. */
+export async function follow(of: string, part: { host: string; member: string }, signal: AbortSignal, tell: (lines: LogLine[]) => void): Promise<Acted> {
+  let end: Acted = { error: "swarmctl dashboard does not answer", remedy: "start it again" };
+  const stop = new AbortController();
+  following?.abort();
+  following = stop;
+  try {
+    await keyed;
+    const sent = headers();
+    const answer = await fetch(`/api/logs/${encodeName(of)}?${new URLSearchParams(part)}`, { headers: sent, signal: AbortSignal.any([signal, stop.signal]) });
+    if (answer.status === 401) refuse(sent);
+    if (!answer.ok || !answer.body) return await refusal(answer);
+    await readEvents(answer.body, (event, data) => {
+      if (event === "lines") tell(JSON.parse(data) as LogLine[]);
+      if (event === "end") end = JSON.parse(data) as Acted;
+    });
+  } catch {
+    if (stop.signal.aborted) return { said: "another log is followed" };
+  }
+  return end;
+}
+
+let following: AbortController | undefined;
 
 async function refusal(answer: Response): Promise<{ error: string; remedy: string }> {
   const said = (await answer.json().catch(() => ({}))) as { error?: string; remedy?: string };

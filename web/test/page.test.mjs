@@ -429,6 +429,74 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  /** Waits until a number of logs is followed. */
+  const follows = async (server, n) => {
+    for (let i = 0; server.followed().length !== n; i++) {
+      assert.ok(i < 200, `${server.followed().length} logs are followed, not ${n}`);
+      await new Promise((done) => setTimeout(done, 25));
+    }
+  };
+  const line = (text, from = "") => ({ host: "h", from, text });
+
+  test("a node's log is followed until the button or the page ends that; its newest line is in sight, and old ones go", async () => {
+    await on(recorded("trouble"), { hash: "node/sl-0", expect: /503/ }, async (page, server) => {
+      const button = page.getByRole("button", { name: "Follow", exact: true });
+      await button.click();
+      await page.getByText("Asking the host…").waitFor();
+      assert.equal(await page.evaluate(() => document.activeElement.textContent), "Stop following");
+      await follows(server, 1);
+      assert.deepEqual(server.followed(), [{ of: "sl-0", host: "", member: "" }]);
+      server.print([line("first line"), line("second line")]);
+      const log = page.locator(".log");
+      await log.getByText("second line").waitFor();
+      await page.getByText("Lines are shown as they come.").waitFor();
+      for (let i = 0; i < 6; i++) server.print(Array.from({ length: 100 }, (_, n) => line(`line ${i * 100 + n}`)));
+      await page.waitForFunction(() => document.querySelector(".log").textContent.endsWith("line 599"));
+      const shown = (await log.textContent()).split("\n");
+      assert.deepEqual([shown.length, shown[0]], [500, "line 100"]);
+      const below = () => log.evaluate((e) => Math.round(e.scrollHeight - e.scrollTop - e.clientHeight));
+      assert.ok((await below()) < 8, "the newest line is out of sight");
+      await log.evaluate((e) => (e.scrollTop = 100)); // whoever reads older lines is left there
+      await page.waitForTimeout(100);
+      server.print([line("line 600")]);
+      await page.waitForFunction(() => document.querySelector(".log").textContent.endsWith("line 600"));
+      assert.equal(await log.evaluate((e) => e.scrollTop), 100);
+      await page.getByRole("button", { name: "Stop following" }).click();
+      await follows(server, 0);
+      await page.getByText("You have stopped following it").waitFor();
+      assert.ok((await log.textContent()).endsWith("line 600"));
+      await page.getByRole("button", { name: "Close" }).click();
+      await button.click();
+      await follows(server, 1);
+      await page.evaluate(() => (location.hash = "#/events"));
+      await follows(server, 0);
+      server.noLog({ error: "4 logs are followed already", remedy: "stop following one, on this page or another" });
+      await page.evaluate(() => (location.hash = "#/node/sl-0"));
+      await button.click();
+      await page.getByText("4 logs are followed already").waitFor();
+      await page.getByText("stop following one, on this page or another").waitFor();
+    });
+  });
+
+  test("a job's member is followed, one at a time; a host that refuses has its words", async () => {
+    await on(withJob("trouble"), { hash: "job/mnist-ddp" }, async (page, server) => {
+      await page.getByRole("button", { name: "Follow the log of worker/0" }).click();
+      await follows(server, 1);
+      assert.deepEqual(server.followed(), [{ of: "mnist-ddp", host: "swop-1", member: "worker/0" }]);
+      server.print([line("loss 0.5", "worker/0")]);
+      await page.locator(".log").getByText("loss 0.5").waitFor();
+      await page.getByRole("button", { name: "Follow the log of worker/2" }).click();
+      await page.getByRole("heading", { name: "Log of worker/2 on swop-1" }).waitFor();
+      while (server.followed()[0]?.member !== "worker/2") await new Promise((done) => setTimeout(done, 25));
+      await follows(server, 1);
+      assert.equal(await page.locator(".log").count(), 0);
+      server.endLog({ error: "get logs mnist-ddp: swop-1 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci", remedy: "ask its owner" });
+      await page.getByText("swop-1 hands out no log: logs of this host do not go to").waitFor();
+      await page.getByText("ask its owner").waitFor();
+      await follows(server, 0);
+    });
+  });
+
   test("an empty swarm, documents that are refused, and documents that do not come", async () => {
     await on(empty(), { stage: "waiting" }, async (page) => {
       await page.getByText("There is no contract yet: the first program that starts makes one.").waitFor();

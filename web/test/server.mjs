@@ -12,6 +12,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 /** Starts the server; what it returns changes what pages see. */
 export async function serve(docs, { at = new Date().toISOString(), proofs, port = 0 } = {}) {
   const streams = new Set();
+  const logs = new Set(); // that pages follow
+  let noLog; // what is said instead of one
   const acts = [];
   let refused = 0; // a status instead of answers
   let good = key;
@@ -50,6 +52,18 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
       request.on("close", () => streams.delete(stream));
       send(response, "link", { state: "live", sn: "127.0.41.1:30304", since: at, problem: "", remedy: "" });
       for (const name of stream.names) if (docs[name] !== null) send(response, "doc", doc(name));
+      return;
+    }
+    if (url.pathname.startsWith("/api/logs/")) {
+      if (noLog) {
+        response.writeHead(503, { "Content-Type": "application/json" }).end(JSON.stringify(noLog));
+        return;
+      }
+      response.writeHead(200, { "Content-Type": "text/event-stream" });
+      response.write(": asked\n\n");
+      const log = { response, of: decodeURIComponent(url.pathname.slice(10)), host: url.searchParams.get("host"), member: url.searchParams.get("member") };
+      logs.add(log);
+      request.on("close", () => logs.delete(log));
       return;
     }
     if (url.pathname === "/api/act") {
@@ -103,6 +117,11 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
     /** Has another key, as the browser has another cookie after a new address. */
     rekey: (key) => (good = key),
     answer: (said) => (answer = said),
+    /** Logs that are followed, and what comes of them. */
+    followed: () => [...logs].map(({ of, host, member }) => ({ of, host, member })),
+    print: (lines) => logs.forEach((l) => send(l.response, "lines", lines)),
+    endLog: (end) => logs.forEach((l) => (send(l.response, "end", end), l.response.end())),
+    noLog: (said) => (noLog = said),
     async close() {
       if (!server.listening) return;
       server.closeAllConnections();

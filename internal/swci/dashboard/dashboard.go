@@ -74,6 +74,8 @@ type Documents interface {
 	Follow(ctx context.Context, changed func()) error
 	// Act has something done, and says in a line what was.
 	Act(ctx context.Context, a Act) (said string, err error)
+	// Logs calls line with the last lines of a log and those that follow, one call at a time, until ctx ends or no more will come.
+	Logs(ctx context.Context, of LogOf, line func(LogLine)) error
 }
 
 // Config is what a server needs.
@@ -114,10 +116,11 @@ const (
 
 // Server is a dashboard.
 type Server struct {
-	cfg   Config
-	doors doors
-	hub   *hub
-	slots chan struct{} // of streams
+	cfg       Config
+	doors     doors
+	hub       *hub
+	slots     chan struct{} // of streams
+	following chan struct{} // logs
 }
 
 // New returns a server; Serve runs it.
@@ -125,7 +128,7 @@ func New(cfg Config) *Server {
 	if cfg.Page == nil {
 		cfg.Page, _ = fs.Sub(built, "page") // the name is good
 	}
-	return &Server{cfg: cfg, hub: newHub(cfg.Documents, cfg.Now), slots: make(chan struct{}, maxStreams)}
+	return &Server{cfg: cfg, hub: newHub(cfg.Documents, cfg.Now), slots: make(chan struct{}, maxStreams), following: make(chan struct{}, maxLogs)}
 }
 
 // Serve answers on ln, which it closes, until ctx ends; it returns nil then.

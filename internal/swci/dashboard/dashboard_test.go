@@ -26,7 +26,10 @@ type swarm struct {
 	late  error // what comes of the documents that take long, but for nodes
 	link  error
 	done  []dashboard.Act
-	stop  func() // ends the dashboard
+	stop  func()        // ends the dashboard
+	lines chan string   // of the log that is followed
+	reads int           // logs that are followed
+	moved chan struct{} // what they are has changed
 }
 
 func (s *swarm) Kind(name string) dashboard.Kind {
@@ -74,6 +77,31 @@ func (s *swarm) Act(_ context.Context, a dashboard.Act) (string, error) {
 	}
 	s.done = append(s.done, a)
 	return "done", nil
+}
+
+// Logs hands out what is put into lines, until that is closed; of a member more is said than of a node.
+func (s *swarm) Logs(ctx context.Context, of dashboard.LogOf, line func(dashboard.LogLine)) error {
+	count := func(n int) {
+		s.set(func() { s.reads += n })
+		s.moved <- struct{}{}
+	}
+	count(1)
+	defer count(-1)
+	if of.Name == "closed" {
+		line(dashboard.LogLine{Host: of.Name, Text: "last"})
+		return exit.New(exit.Denied, "ask its owner", "closed hands out\x1b[2J no log")
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case l, more := <-s.lines:
+			if !more {
+				return nil
+			}
+			line(dashboard.LogLine{Host: of.Name + of.Host, From: of.Member, Text: l})
+		}
+	}
 }
 
 func (s *swarm) set(change func()) {
@@ -171,7 +199,7 @@ func TestAddressLetsOneBrowserIn(t *testing.T) {
 	address := <-invited
 	base, _, _ := strings.Cut(address, "/?")
 	mine, other := browser(t), browser(t)
-	for _, path := range []string{"/", "/app.js", "/api/doc/nodes", "/api/stream?watch=nodes", "/?token="} {
+	for _, path := range []string{"/", "/app.js", "/api/doc/nodes", "/api/stream?watch=nodes", "/api/logs/n", "/?token="} {
 		if status, body, _ := get(t, other, base+path); status < 400 || strings.Contains(body, "the page") {
 			t.Errorf("%s let anybody in: %d %s", path, status, body)
 		}
@@ -230,7 +258,7 @@ func TestCookieAloneOpensNothing(t *testing.T) {
 		t.Errorf("a used address leads to %s", head.Get("Location"))
 	}
 	for _, key := range []string{"", "1", second.Transport.(*pageKeys).key} {
-		for _, path := range []string{"/api/key", "/api/doc/nodes", "/api/stream?watch=nodes", "/api/act"} {
+		for _, path := range []string{"/api/key", "/api/doc/nodes", "/api/stream?watch=nodes", "/api/logs/n", "/api/act"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
 			if err != nil {
 				t.Fatal(err)

@@ -1,4 +1,7 @@
 // One job and its members.
+import { useState } from "preact/hooks";
+import type { JobMember } from "../documents.gen";
+import { Followed } from "../log";
 import { Digest, Empty, Facts, Section, Shown, State, Table, Time, Words } from "../parts";
 import { path } from "../route";
 import { useDoc } from "../store";
@@ -6,6 +9,7 @@ import { memberTone, verdictTone } from "../words";
 
 export function JobPage({ name }: { name: string }) {
   const job = useDoc(`job/${name}`);
+  const [followed, follow] = useState("");
   return (
     <>
       <header class="title">
@@ -39,6 +43,7 @@ export function JobPage({ name }: { name: string }) {
                         <th>what its host says</th>
                         <th>cleaned</th>
                         <th>changed</th>
+                        <th>log</th>
                       </>
                     }
                   >
@@ -59,11 +64,23 @@ export function JobPage({ name }: { name: string }) {
                         <td>
                           <Time at={m.changed} />
                         </td>
+                        <td>
+                          <button type="button" class="quiet" aria-pressed={followed === key(m)} aria-label={`Follow the log of ${label(m)}`} onClick={() => follow(followed === key(m) ? "" : key(m))}>
+                            Follow
+                          </button>
+                        </td>
                       </tr>
                     ))}
                   </Table>
                 )}
               </Section>
+              {members
+                .filter((m) => followed === key(m))
+                .map((m) => (
+                  <Section key={followed} title={`Log of ${label(m)} on ${m.host}`} note="Its host decides who may read it, and logs that you did.">
+                    <Followed of={name} host={m.host} member={label(m)} label={`log of ${label(m)}`} done={() => follow("")} />
+                  </Section>
+                ))}
               <Section title="About this run">
                 <Facts
                   of={[
@@ -86,3 +103,8 @@ export function JobPage({ name }: { name: string }) {
     </>
   );
 }
+
+const label = (m: JobMember) => `${m.group}/${m.rank}`;
+
+/** A member that is placed anew is another one. */
+const key = (m: JobMember) => `${label(m)} ${m.host}`;

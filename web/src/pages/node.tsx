@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { Contract, Logs, Node, NodeHealth, Pair } from "../documents.gen";
 import { count, gibi, many, sentence, size } from "../format";
+import { Followed, Lines } from "../log";
 import { Bar, Digest, Empty, Facts, Problem, Section, Shown, State, Table, Time, useNow, Words } from "../parts";
 import { path } from "../route";
 import { ask, useDoc } from "../store";
@@ -200,10 +201,23 @@ function Part({ node, contract }: { node: string; contract: string }) {
 
 function LastLines({ node }: { node: string }) {
   const [logs, set] = useState<Awaited<ReturnType<typeof ask<Logs>>> | "asking" | undefined>();
+  const [follows, setFollows] = useState(false);
   const read = async () => {
     set("asking");
     set(await ask<Logs>(`logs/${node}`));
   };
+  const follow = (
+    <button type="button" onClick={() => setFollows(true)}>
+      Follow
+    </button>
+  );
+  if (follows) {
+    return (
+      <Section title="Last log lines">
+        <Followed of={node} label={`log of ${node}`} takesFocus done={() => setFollows(false)} />
+      </Section>
+    );
+  }
   if (!logs || logs === "asking") {
     return (
       <Section title="Last log lines">
@@ -211,7 +225,7 @@ function LastLines({ node }: { node: string }) {
           <button type="button" disabled={logs === "asking"} onClick={() => void read()}>
             {logs ? "Asking the host…" : "Show the last lines"}
           </button>{" "}
-          <span class="soft">Its host decides who may read them, and logs that you did.</span>
+          {follow} <span class="soft">Its host decides who may read them, and logs that you did.</span>
         </p>
       </Section>
     );
@@ -221,7 +235,8 @@ function LastLines({ node }: { node: string }) {
       <p>
         <button type="button" onClick={() => void read()}>
           Ask again
-        </button>
+        </button>{" "}
+        {follow}
       </p>
       <Shown doc={logs?.error ? undefined : logs} what="its log" instead={
           logs?.error && (
@@ -234,9 +249,7 @@ function LastLines({ node }: { node: string }) {
           l.lines.length === 0 ? (
             <Empty title="Its log is empty." />
           ) : (
-            <pre class="log" tabIndex={0} role="region" aria-label={`log of ${node}`}>
-              {l.lines.map((x) => (x.from ? `${x.from}  ${x.text}` : x.text)).join("\n")}
-            </pre>
+            <Lines of={l.lines} label={`log of ${node}`} />
           )
         }
       </Shown>
