@@ -21,17 +21,20 @@ func TestUnreached(t *testing.T) {
 	if _, err := c.ListNodes(t.Context()); err != nil { // at sn-1
 		t.Fatal(err)
 	}
-	for range 150 { // what has refused once counts after it was dialled again
-		if len(c.Unreached()) > 0 {
-			break
-		}
+	again, late := time.NewTicker(100*time.Millisecond), time.After(time.Minute)
+	defer again.Stop()
+	got := c.Unreached()
+	for ; len(got) == 0; got = c.Unreached() { // what has refused once counts after it was dialled again
 		c.Doubt()
 		if _, err := c.ListNodes(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond)
+		select {
+		case <-again.C:
+		case <-late:
+			t.Fatal("an SN that refuses is never told")
+		}
 	}
-	got := c.Unreached()
 	if len(got) != 1 || got[0].Name != "sn-0" || got[0].Failure.Err.HostPort != a.addr || got[0].Failure.Err.Cause != "refused" || got[0].Failure.Since.IsZero() {
 		t.Errorf("not reached: %+v", got)
 	}

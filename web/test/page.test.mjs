@@ -95,21 +95,6 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
-  test("contract: a merge that goes on is no trouble, and one that has failed is", async () => {
-    const docs = recorded("training");
-    const status = docs[`contract/${contract}`];
-    await on(docs, { stage: "training", hash: `contract/${contract}` }, async (page, server) => {
-      await page.getByRole("heading", { name: "Where it is" }).waitFor();
-      const say = (waiting) => server.set(`contract/${contract}`, { ...status, waiting });
-      say("merging round 36 (attempt 2): waiting for sl-1; sl-1 sent no more of its part");
-      await page.getByRole("heading", { name: "What it waits for" }).waitFor();
-      say("merging round 36 (attempt 1): waiting for sl-1, sl-2");
-      await page.getByRole("heading", { name: "Where it is" }).waitFor();
-      say("merging round 36 (attempt 1): waiting for sl-1; lost: sl-1");
-      await page.getByRole("heading", { name: "What it waits for" }).waitFor();
-    });
-  });
-
   test("contract: rounds that follow are added, and a reset is said", async () => {
     const docs = recorded("training");
     await on(docs, { stage: "training", hash: `contract/${contract}` }, async (page, server) => {
