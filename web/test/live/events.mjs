@@ -10,7 +10,7 @@ export async function events(word) {
   await agree("events", async () => {
     const { deeds } = await json("audit", "--bundle", live.bundle);
     same(await table("Events"), deeds.reverse().map((d) => ({ when: d.at, what: d.does, about: kind(d).join(" ").trim(), who: d.by || "the SNs", record: write.count(d.record) })), "events");
-    for (const d of deeds.filter((d) => d.reason)) assert.ok((await table("Events")).some((row) => row.record === write.count(d.record) && row["in words"].includes(d.reason)), d.reason);
+    for (const d of deeds.filter((d) => d.reason)) assert.ok((await table("Events")).some((row) => row.record === write.count(d.record) && row.more.includes(d.reason)), d.reason);
   });
   const { deeds } = await json("audit");
   await page.getByRole("searchbox").fill(word);
