@@ -46,7 +46,7 @@ func (w *swarm) copiesArtifacts() {
 	const shuts = "import glob, os, time\nopen(os.environ['SWARM_ARTIFACTS'] + '/epoch', 'w').write('1')\n" +
 		"while not glob.glob('%[1]s/models/*/0/node/0/epoch'):\n    time.sleep(0.1)\ntime.sleep(2)  # until that copy is over\n" +
 		"os.rename('%[1]s', '%[1]s.old')\nopen('%[1]s', 'w').close()\ntime.sleep(3600)\n"
-	w.says(1, "run job -f "+w.written("shut", "ends: {ttl: 9s}\nartifacts: {dir: /opt/out, to: shut, every: 5s}\n", fmt.Sprintf(shuts, w.Path("shut"))), "was ended: ", "not a directory", "job shut succeeded, and not all")
+	w.says(1, "run job -f "+w.written("shut", "ends: {ttl: 15s}\nartifacts: {dir: /opt/out, to: shut, every: 5s}\n", fmt.Sprintf(shuts, w.Path("shut"))), "was ended: ", "not a directory", "job shut succeeded, and not all")
 	w.says(0, "get job status shut", "end         ttl", "stopped", "what it has left could not be copied to target shut: rclone ended with code 1")
 	w.says(0, "run job --resources disk=900TB "+copied, "no host that may have it offers what a member of group node needs")
 	w.says(0, "cancel job copied")

@@ -271,10 +271,10 @@ func TestDashboardActs(t *testing.T) {
 	if len(api.said) != 0 {
 		t.Fatalf("signed: %q", api.said)
 	}
-	if said := act("approve", "pull", "h-0", good); said != `{"said":"task pull is approved on h-0"}` || len(api.said) != 2 { // of both assignments that wait there
+	if said := act("approve", "pull", "h-0", good); said != `{"said":"the approval of task pull is signed; h-0 goes by it if its policy lets you decide"}` || len(api.said) != 2 { // of both assignments that wait there
 		t.Errorf("approve: %s, signed %q", said, api.said)
 	}
-	if said := act("refuse", "run", "h-1", api.digest("run")); said != `{"said":"task run is refused on h-1"}` || len(api.said) != 3 || !strings.Contains(api.said[2], "not today") {
+	if said := act("refuse", "run", "h-1", api.digest("run")); said != `{"said":"the refusal of task run is signed; h-1 goes by it if its policy lets you decide"}` || len(api.said) != 3 || !strings.Contains(api.said[2], "not today") {
 		t.Errorf("refuse: %s, signed %q", said, api.said)
 	}
 }

@@ -231,6 +231,6 @@ func (d *documents) Act(ctx context.Context, a dashboard.Act) (said string, err 
 	if _, err := d.run(ctx, argv); err != nil {
 		return "", apiError(err)
 	}
-	done := map[string]string{"approve": "approved", "refuse": "refused"}[a.Do]
-	return fmt.Sprintf("task %s is %s on %s", text.Line(a.Task), done, text.Line(a.Host)), nil
+	word := map[string]string{"approve": "approval", "refuse": "refusal"}[a.Do]
+	return fmt.Sprintf("the %s of task %s is signed; %s goes by it if its policy lets you decide", word, text.Line(a.Task), text.Line(a.Host)), nil
 }

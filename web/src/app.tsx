@@ -120,6 +120,12 @@ function Top({ page }: { page: string }) {
   );
 }
 
+/** A moment in words, with its day unless that is today. */
+function moment(ms: number): string {
+  const [day, time] = new Date(ms).toISOString().slice(0, 19).split("T");
+  return day === new Date().toISOString().slice(0, 10) ? `at ${time} UTC` : `on ${day} at ${time} UTC`;
+}
+
 /** Says why what is shown may be old, and what to do. */
 function Contact() {
   const { state, since, problem, remedy } = useContact();
@@ -132,7 +138,7 @@ function Contact() {
         {old && (
           <Problem
             tone={ended ? "off" : state === "stale" ? "warn" : "bad"}
-            error={`${ended ? "This page has ended" : "This page is stale"}: what it shows is what was known at ${new Date(since).toISOString().slice(11, 19)} UTC. ${sentence(problem)}`}
+            error={`${ended ? "This page has ended" : "This page is stale"}: what it shows is what was known ${moment(since)}. ${sentence(problem)}`}
             remedy={remedy}
           />
         )}

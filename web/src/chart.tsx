@@ -111,7 +111,7 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
       </figcaption>
       {has ? (
         <>
-          <Readout series={series} rounds={rounds} at={i} near={near} format={format} unit={unit} />
+          <Readout series={series} rounds={rounds} at={i} read={at !== null} near={near} format={format} unit={unit} />
           <div class="plot" ref={box} tabIndex={0} role="group" aria-roledescription="chart" aria-labelledby={id} aria-describedby={`${id}-how`} onKeyDown={keys} onBlur={() => setAt(null)} />
           <p class="hidden" id={`${id}-how`}>
             Left and right arrow read the values of {unit === "epoch" ? "an" : "a"} {unit}; with Shift in larger steps. The table of rounds has the numbers.
@@ -135,13 +135,13 @@ function newest(rounds: number, series: Series[]): number {
   return best;
 }
 
-/** The values at a round; it is the key to the curves too. */
-function Readout({ series, rounds, at, near, format, unit }: { series: Series[]; rounds: number[]; at: number; near: string | null; format: (x: number) => string; unit: string }) {
+/** The values at a round; it is the key to the curves too. It is told to whoever reads a round, and not with each that comes. */
+function Readout({ series, rounds, at, read, near, format, unit }: { series: Series[]; rounds: number[]; at: number; read: boolean; near: string | null; format: (x: number) => string; unit: string }) {
   const told = series.filter((s) => named(s) || s.name === near).sort((a, b) => Number(!!b.main) - Number(!!a.main));
   const rest = series.filter((s) => !told.includes(s));
   const values = rest.map((s) => s.values[at]).filter((v): v is number => v != null);
   return (
-    <p class="readout" aria-live="polite">
+    <p class="readout" aria-live={read ? "polite" : "off"}>
       <span class="at">{unit} {rounds[at] === undefined ? "–" : count(rounds[at])}</span>
       {told.map((s) => (
         <span key={s.name}>
@@ -279,6 +279,7 @@ function ends(u: uPlot, series: Series[], stroke: (s: Series) => string, ink: st
   const right = u.bbox.left + u.bbox.width;
   for (const l of labels) {
     ctx.strokeStyle = stroke(l.s);
+    ctx.setLineDash(l.x < right - 8 * ratio ? [ratio, 5 * ratio] : []); // a curve that has ended does not go on
     ctx.beginPath();
     ctx.moveTo(Math.min(l.x, right) + 2 * ratio, l.from);
     ctx.lineTo(right + 12 * ratio, l.y);

@@ -1,5 +1,5 @@
 // Lists that grow at their head, a page at a time. They hold still for whoever reads or works in them.
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { count } from "./format";
 
 export const page = 25;
@@ -30,14 +30,16 @@ export function usePages<T extends { round: number }>(list: T[]): Pages<T> {
     const top = list[Math.min(Math.max(0, next), list.length - 1)];
     setAt(next <= 0 || !top ? null : { round: top.round, held: false });
   };
-  const enter = () => anchor(true);
-  const leave = () => {
-    if (at?.held) setAt(null);
+  const inside = useRef({ pointer: false, focus: false });
+  const stay = (what: "pointer" | "focus", is: boolean) => {
+    inside.current[what] = is;
+    if (is) anchor(true);
+    else if (at?.held && !inside.current.pointer && !inside.current.focus) setAt(null);
   };
   const out = (e: FocusEvent) => {
-    if (!(e.currentTarget as Element).contains(e.relatedTarget as Element | null)) leave();
+    if (!(e.currentTarget as Element).contains(e.relatedTarget as Element | null)) stay("focus", false);
   };
-  return { shown: list.slice(first, first + page), first, all: list.length, go, keep: () => anchor(false), still: { onPointerEnter: enter, onPointerLeave: leave, onFocusIn: enter, onFocusOut: out } };
+  return { shown: list.slice(first, first + page), first, all: list.length, go, keep: () => anchor(false), still: { onPointerEnter: () => stay("pointer", true), onPointerLeave: () => stay("pointer", false), onFocusIn: () => stay("focus", true), onFocusOut: out } };
 }
 
 export function Pager({ first, shown, all, go }: { first: number; shown: number; all: number; go: (first: number) => void }) {

@@ -130,9 +130,9 @@ export function Empty({ title, children }: { title: string; children?: Component
 }
 
 /** What is wrong, and what to do about it. */
-export function Problem({ error, remedy, tone = "bad" }: { error: string; remedy?: string | undefined; tone?: "bad" | "warn" | "off" }) {
+export function Problem({ error, remedy, tone = "bad", alert = false }: { error: string; remedy?: string | undefined; tone?: "bad" | "warn" | "off"; alert?: boolean }) {
   return (
-    <div class={`problem ${tone}`}>
+    <div class={`problem ${tone}`} role={alert ? "alert" : undefined}>
       <p>{error}</p>
       {remedy && (
         <p>

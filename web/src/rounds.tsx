@@ -39,6 +39,7 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
           <Pager first={pages.first} shown={shown.length} all={all.length} go={pages.go} />
         </div>
       </div>
+      <div {...pages.still}>
       <Table
         caption="Rounds, newest first"
         head={
@@ -84,6 +85,7 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
           </tr>
         ))}
       </Table>
+      </div>
       <PlainMeans of={of.rounds} />
       {of.thinned > 0 && <p class="soft small">{many(of.thinned, "round")} between those shown {of.thinned === 1 ? "is" : "are"} left out. The ledger has all.</p>}
     </div>
@@ -151,6 +153,8 @@ export function Contributions({ of, hue }: { of: Shares; hue: (node: string) => 
   const rows = contributions(of);
   const shown = all ? rows : rows.slice(0, 24);
   const n = of.rounds.length;
+  const whole = n === 0 || of.rounds[n - 1]!.round - of.rounds[0]!.round < n;
+  const some = whole ? "" : ` in ${count(n)} rounds`;
   const bytes = rows.some((r) => r.sent !== null || r.received !== null);
   return (
     <>
@@ -166,8 +170,8 @@ export function Contributions({ of, hue }: { of: Shares; hue: (node: string) => 
             <th class="n">rounds</th>
             <th class="n">weight</th>
             <th class="n">share of weight</th>
-            {bytes && <th class="n">sent</th>}
-            {bytes && <th class="n">received</th>}
+            {bytes && <th class="n">sent{some}</th>}
+            {bytes && <th class="n">received{some}</th>}
           </>
         }
       >
@@ -184,7 +188,7 @@ export function Contributions({ of, hue }: { of: Shares; hue: (node: string) => 
               {count(r.rounds)} <span class="soft">of {count(n)}</span>
             </td>
             <td class="n">{r.weight == null ? "–" : count(r.weight)}</td>
-            <td class="n">{(100 * r.share).toFixed(1)} %</td>
+            <td class="n">{r.weight == null ? "–" : `${(100 * r.share).toFixed(1)} %`}</td>
             {bytes && <td class="n">{size(r.sent)}</td>}
             {bytes && <td class="n">{size(r.received)}</td>}
           </tr>

@@ -30,7 +30,8 @@ class Store {
   private stop: AbortController | undefined; // of the stream
   private open = new Set<string>(); // what the stream watches
   private due: number | undefined;
-  private heard = 0;
+  private heard = 0; // when an event came last: of then is what is shown
+  private opened = 0;
 
   constructor() {
     setInterval(() => this.listen(), 5_000);
@@ -91,7 +92,7 @@ class Store {
     const stop = (this.stop = new AbortController());
     await keyed;
     if (stop !== this.stop) return;
-    this.heard = Date.now();
+    this.opened = Date.now();
     let why: { error: string; remedy: string } | undefined;
     let came = false;
     const sent = headers();
@@ -141,7 +142,7 @@ class Store {
 
   /** Where nothing changes swarmctl says every few seconds that it is there. */
   private listen(): void {
-    if (!this.stop || this.contact.state === "lost" || Date.now() - this.heard < silence) return;
+    if (!this.stop || this.contact.state === "lost" || Date.now() - Math.max(this.heard, this.opened) < silence) return;
     this.lose();
     this.reopen();
   }

@@ -24,7 +24,7 @@ export function TasksPage() {
         <p role="status">
           {done && (
             <>
-              <State tone="good">done</State> {done}
+              <State tone="good">signed</State> {done}
             </>
           )}
         </p>
@@ -241,9 +241,11 @@ function Word({ of: a, may, own, done }: { of: Approval; may: boolean; own: stri
       {may && a.by === own && <p class="soft">You have asked for this task yourself: the host goes by the word of somebody else.</p>}
       {may && mode === "" && (
         <p class="buttons">
-          <button type="button" onClick={() => void read()}>
-            Approve…
-          </button>
+          {a.by !== own && (
+            <button type="button" onClick={() => void read()}>
+              Approve…
+            </button>
+          )}
           <button type="button" onClick={() => setMode("refuse")}>
             Refuse…
           </button>
@@ -252,12 +254,12 @@ function Word({ of: a, may, own, done }: { of: Approval; may: boolean; own: stri
       {mode === "approve" && !body && <Awaited what="the task" />}
       {mode === "approve" && body && !body.value && <Problem error={body.error ?? "the task is not there"} remedy={body.remedy} />}
       {mode === "approve" && body?.value && (
-        <pre class="log" tabIndex={0} aria-label={`what ${a.task} has hosts do`}>
+        <pre class="log" tabIndex={0} role="region" aria-label={`what ${a.task} has hosts do`}>
           {body.value.lines.join("\n")}
         </pre>
       )}
       {mode === "approve" && body?.value && !same && (
-        <Problem error={`The task has changed: this is digest ${body.value.digest.slice(0, 12)}, and ${a.host} asks for ${a.digest.slice(0, 12)}.`} remedy="sign nothing; ask who has changed it" />
+        <Problem alert error={`The task has changed: this is digest ${body.value.digest.slice(0, 12)}, and ${a.host} asks for ${a.digest.slice(0, 12)}.`} remedy="sign nothing; ask who has changed it" />
       )}
       {mode === "approve" && (
         <p class="buttons">
@@ -299,7 +301,7 @@ function Word({ of: a, may, own, done }: { of: Approval; may: boolean; own: stri
           Signing…
         </p>
       )}
-      {failed?.error && <Problem error={failed.error} remedy={failed.remedy} />}
+      {failed?.error && <Problem alert error={failed.error} remedy={failed.remedy} />}
     </li>
   );
 }
