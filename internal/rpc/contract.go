@@ -55,11 +55,8 @@ func (s *contractService) GetContractStatus(ctx context.Context, req *connect.Re
 		return connect.NewResponse(out), nil
 	}
 	counted, _ := errors.AsType[*quorum.Error](err)
-	if c == nil && counted != nil {
-		return nil, counted // the others may know the contract
-	}
 	if c == nil {
-		return nil, unknownContract(name)
+		return nil, err // the others may know the contract
 	}
 	why, todo := "the SNs have no leader: a majority of them must run", "start the SNs that are down, or mend the network between them"
 	if counted != nil {

@@ -53,6 +53,9 @@ func TestNoQuorum(t *testing.T) {
 		t.Errorf("%d nodes; waiting %q; %q", len(nodes.GetNodes()), status.GetWaiting(), status.GetExplanation())
 	}
 	s.core.SetQuorum(nil)
+	s.core.SetLeader("")
+	_, err := p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: "elsewhere"}))
+	wantReason(t, "unknown contract, while nobody leads and how many answer is not known", err, "NO_LEADER")
 	s.core.SetLeader("sn-0")
 	if q := must(p.nodes().ListNodes(t.Context(), with(p, &swarmv1.ListNodesRequest{})))(t).Msg.GetNoQuorum(); q != nil {
 		t.Errorf("with a leader: %v", q)

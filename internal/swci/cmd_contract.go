@@ -201,7 +201,7 @@ type sessionJSON struct {
 	Metric      *float64 `json:"metric" doc:"as the program reported it"`
 	EpochsDone  uint32   `json:"epochs_done" doc:"epochs that it finished"`
 	TotalEpochs uint32   `json:"total_epochs" doc:"epochs that it will train, 0 when unknown"`
-	LeftSeconds *float64 `json:"left_seconds" doc:"how long it still trains, at the pace of the rounds that the leader remembers; null when that is not known"`
+	LeftSeconds *float64 `json:"left_seconds" doc:"how long it still trains, at the pace of the newest 32 rounds that the leader remembers; null when that is not known"`
 	Weight      uint32   `json:"weight" doc:"0 to 100, or its number of samples where the peers say nodeWeightage=samples"`
 	CheckinMode string   `json:"checkin_mode" doc:"what it contributes after its training's end: snapshot, active, inactive or once"`
 	CheckinFrom string   `json:"checkin_from" doc:"who chose that where its program did not: rule, node or none; empty: its program"`

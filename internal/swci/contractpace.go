@@ -22,13 +22,18 @@ var ordinary = regexp.MustCompile(`^(waiting for [^:;()]*? \(still training\) si
 
 func isOrdinary(waiting string) bool { return ordinary.MatchString(waiting) }
 
-// leftOf is how long a session's program still needs, in seconds, at the pace of the rounds that the leader remembers; nil: that is not known. It is
-// by the clocks of SNs alone, and nothing that was before those rounds counts: a leader that is new remembers few of a long training.
+// paceRounds is of how many rounds, the newest, the pace is: what everybody who shows a contract asks for.
+const paceRounds = 32
+
+// leftOf is how long a session's program still needs, in seconds: so long as its epochs that are left take with the merges that it asked for in
+// each of those done, at the pace of the newest rounds; nil: that is not known. It is by the clocks of SNs alone, and nothing of before those
+// rounds counts, nor of before the program began.
 func leftOf(x *swarmv1.Session, st *swarmv1.GetContractStatusResponse) *float64 {
 	p, recent := x.GetProgress(), st.GetRecent()
-	done, total := float64(p.GetEpochsDone()), float64(p.GetTotalEpochs())
+	recent = recent[max(0, len(recent)-paceRounds):]
+	done, total, merges := float64(p.GetEpochsDone()), float64(p.GetTotalEpochs()), float64(x.GetLastSeq())
 	waits := st.GetWaiting() != "" && !isOrdinary(st.GetWaiting())
-	if waits || x.GetState() != "open" || !x.GetLive() || st.GetContract().GetHalt() != nil || done == 0 || total <= done || len(recent) < 2 {
+	if waits || x.GetState() != "open" || !x.GetLive() || st.GetContract().GetHalt() != nil || done == 0 || merges == 0 || total <= done || len(recent) < 2 {
 		return nil
 	}
 	first, last := recent[0], recent[len(recent)-1]
@@ -36,6 +41,6 @@ func leftOf(x *swarmv1.Session, st *swarmv1.GetContractStatusResponse) *float64 
 	if took <= 0 || rounds <= 0 {
 		return nil
 	}
-	left := took / rounds * float64(last.GetRound()) * (total - done) / done
+	left := took / rounds * merges / done * (total - done)
 	return &left
 }

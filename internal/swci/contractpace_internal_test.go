@@ -68,6 +68,9 @@ func TestTimeLeft(t *testing.T) {
 	}{
 		"since round 1":              {10, 40, rounds(1, 101, 100), nil, 303},
 		"a leader since ten seconds": {500, 1000, rounds(4991, 5000, 9), nil, 5000}, // 10 rounds an epoch, a second each
+		"it came at round 901":       {10, 100, rounds(991, 1000, 9), func(st *swarmv1.GetContractStatusResponse) { st.Contract.Sessions[0].LastSeq = 100 }, 900},
+		"no merge of its own":        {10, 40, rounds(1, 101, 100), func(st *swarmv1.GetContractStatusResponse) { st.Contract.Sessions[0].LastSeq = 0 }, 0},
+		"a pause before the newest":  {10, 40, append([]*swarmv1.CommittedRound{{Round: 1, PlannedUnixMs: 1}}, newest(101)...), nil, 303},
 		"a dead peer beside it":      {10, 40, rounds(1, 101, 100), func(st *swarmv1.GetContractStatusResponse) { st.Waiting = training }, 303},
 		"it waits":                   {10, 40, rounds(1, 101, 100), func(st *swarmv1.GetContractStatusResponse) { st.Waiting = "waiting for 1 more peer" }, 0},
 		"paused":                     {10, 40, rounds(1, 101, 100), func(st *swarmv1.GetContractStatusResponse) { st.Contract.Halt = &swarmv1.Halt{} }, 0},
@@ -81,7 +84,7 @@ func TestTimeLeft(t *testing.T) {
 		"it is through":              {40, 40, rounds(1, 101, 100), nil, 0},
 	} {
 		st := &swarmv1.GetContractStatusResponse{Recent: c.recent, Contract: &swarmv1.ContractView{Sessions: []*swarmv1.Session{
-			{Node: "sl-0", State: "open", Live: true, Progress: &swarmv1.Progress{EpochsDone: c.done, TotalEpochs: c.total}},
+			{Node: "sl-0", State: "open", Live: true, LastSeq: lastRound(c.recent), Progress: &swarmv1.Progress{EpochsDone: c.done, TotalEpochs: c.total}},
 		}}}
 		if c.change != nil {
 			c.change(st)
@@ -93,4 +96,20 @@ func TestTimeLeft(t *testing.T) {
 			t.Errorf("%s: %v s are left, want %v", name, *got, c.want)
 		}
 	}
+}
+
+// lastRound is the number of the newest round.
+func lastRound(recent []*swarmv1.CommittedRound) uint64 {
+	if len(recent) == 0 {
+		return 0
+	}
+	return recent[len(recent)-1].GetRound()
+}
+
+// newest are as many rounds as the pace is of, a second each.
+func newest(last uint64) (out []*swarmv1.CommittedRound) {
+	for n := last - paceRounds + 1; n <= last; n++ {
+		out = append(out, &swarmv1.CommittedRound{Round: n, PlannedUnixMs: int64(n) * 1000}) //nolint:gosec // small
+	}
+	return out
 }

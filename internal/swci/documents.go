@@ -1,5 +1,7 @@
 package swci
 
+import "strconv"
+
 // documentKind is a kind of document that the dashboard shows: what a command prints as JSON, or what the dashboard makes itself.
 type documentKind struct {
 	name  string // "nodes", or "contract/" with the name of something behind it
@@ -18,7 +20,7 @@ func documentKinds() []documentKind {
 		{name: "nodes", line: "list nodes", value: nodesJSON{}},
 		{name: "health", line: "get health", value: healthJSON{}},
 		{name: "contracts", line: "list contracts", value: contractsJSON{}, told: true},
-		{name: "contract/", line: "get contract status", with: "--rounds=8", value: statusJSON{}},
+		{name: "contract/", line: "get contract status", with: "--rounds=" + strconv.Itoa(paceRounds), value: statusJSON{}},
 		{name: "explain/", line: "explain contract", value: explainJSON{}},
 		{name: "info/", line: "get contract info", value: contractInfoJSON{}, told: true},
 		{name: "models/", line: "list models", value: modelsJSON{}},

@@ -136,3 +136,11 @@ sn-2  sn    10.0.0.3:30304  no answer  1m15s  -      -        -
 		t.Errorf("admit: %v", err)
 	}
 }
+
+// TestWithoutQuorumNothingIsTracked: what an SN without a quorum knows may be an earlier run, and ends no other in a tracker.
+func TestWithoutQuorumNothingIsTracked(t *testing.T) {
+	_, err := askSurvivor(t, "track", "contract", "c", "--once", "--tensorboard", t.TempDir())
+	if exit.Code(err) != exit.NoLeader || !strings.Contains(err.Error(), "no quorum: 1 of 3 SNs answer") {
+		t.Errorf("exit code %d, %v", exit.Code(err), err)
+	}
+}

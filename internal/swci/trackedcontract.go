@@ -11,6 +11,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/track"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -40,6 +41,9 @@ func (t *trackedContract) State(ctx context.Context) (out track.State, err error
 	st, err := t.api.GetContractStatus(ctx, t.name)
 	if err != nil {
 		return track.State{Swarm: t.swarm, Contract: t.name}, apiError(err)
+	}
+	if q := st.GetNoQuorum(); q != nil { // the others may be at another round, or run
+		return out, exit.New(exit.NoLeader, q.GetRemedy(), "%s", text.Line(q.GetMessage()))
 	}
 	c := st.GetContract()
 	out = track.State{Swarm: t.swarm, Contract: t.name, Over: c.GetOver(), Round: c.GetCommitted().GetRound(), AtMS: c.GetCommitted().GetCommittedUnixMs(), Peers: map[string]track.Peer{}}

@@ -32,11 +32,12 @@ const (
 
 // hub asks for the documents that pages show, once for all pages, and tells each page what has changed.
 type hub struct {
-	docs Documents
-	now  func() time.Time
-	wake chan struct{}
-	slot chan struct{} // of questions
-	slow chan struct{} // of those for slow documents
+	docs  Documents
+	now   func() time.Time
+	wake  chan struct{}
+	slot  chan struct{} // of questions
+	slow  chan struct{} // of those for slow documents
+	vital chan struct{} // of those that say whether the swarm can be asked: no other keeps them waiting
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -68,7 +69,7 @@ type reader struct {
 
 func newHub(docs Documents, now func() time.Time) *hub {
 	h := &hub{
-		docs: docs, now: now, wake: make(chan struct{}, 1), slot: make(chan struct{}, maxAsking), slow: make(chan struct{}, maxSlow), shown: map[string]*shown{}, readers: map[*reader]bool{},
+		docs: docs, now: now, wake: make(chan struct{}, 1), slot: make(chan struct{}, maxAsking), slow: make(chan struct{}, maxSlow), vital: make(chan struct{}, maxAsking), shown: map[string]*shown{}, readers: map[*reader]bool{},
 		lost: map[string]error{},
 	}
 	h.link = Link{State: "live", Since: h.stamp()}
@@ -185,8 +186,11 @@ func (h *hub) question(ctx context.Context, name string) (doc Document, lost err
 		return doc.failed(lost), lost
 	}
 	slot, limit := h.slot, askTime
-	if h.docs.Kind(withoutPoints(name)).Slow {
+	switch kind := h.docs.Kind(withoutPoints(name)); {
+	case kind.Slow:
 		slot, limit = h.slow, slowTime
+	case kind.Link:
+		slot = h.vital
 	}
 	var err error
 	select {

@@ -204,3 +204,39 @@ func TestSilenceIsTold(t *testing.T) {
 		}
 	})
 }
+
+// crowded is a swarm that answers what says that it can be asked, and nothing else.
+type crowded struct{ silent }
+
+func (c *crowded) Kind(name string) Kind { return Kind{There: true, Link: name == "nodes"} }
+
+func (c *crowded) Get(ctx context.Context, name string) (json.RawMessage, error) {
+	if name == "nodes" {
+		return json.RawMessage("1"), nil
+	}
+	return c.silent.Get(ctx, name)
+}
+
+// TestSlowDocumentsAreNoSilence: documents that do not come keep the question waiting on which it rests whether the page is live no moment.
+func TestSlowDocumentsAreNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(&crowded{}, time.Now)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { h.run(ctx) })
+		defer running.Wait()
+		defer stop()
+		page, leave := h.join([]string{"contract/a", "contract/b", "explain/a", "explain/b", "health"})
+		defer leave()
+		time.Sleep(time.Second)
+		_, leaveNodes := h.join([]string{"nodes"})
+		defer leaveNodes()
+		for range 20 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if link, _ := h.news(page); link != nil && link.State != "live" {
+				t.Fatalf("told of %+v", link)
+			}
+		}
+	})
+}

@@ -103,14 +103,15 @@ func (e *Experiment) End(ctx context.Context, s *State) error {
 	return e.kill(ctx, id, s)
 }
 
-// kill ends the runs of a contract in an experiment that are said to go on and are none of its run: it was reset or deleted.
+// kill ends the runs of a contract in an experiment that are said to go on and are of an earlier run of it, or all if it is gone: it was reset or
+// deleted.
 func (e *Experiment) kill(ctx context.Context, experiment string, s *State) error {
 	found, err := e.client.Search(ctx, experiment, ofContract(s), mlflow.Running)
 	if err != nil {
 		return err
 	}
 	for _, r := range found {
-		if n, err := strconv.ParseUint(r.Tags[tagRun], 10, 64); err != nil || n == s.Run {
+		if n, err := strconv.ParseUint(r.Tags[tagRun], 10, 64); err != nil || s.Run != 0 && n >= s.Run {
 			continue
 		}
 		if err := e.client.Update(ctx, r.ID, mlflow.Killed, time.Now().UnixMilli()); err != nil {

@@ -266,7 +266,7 @@ function Epochs({ of: x }: { of: Session }) {
 /** How long a program still needs. */
 function left(x: Session) {
   if (x.left_seconds == null) return <span class="soft">–</span>;
-  return <span title="at the pace of the rounds that the leader remembers">about {rough(x.left_seconds * 1000)}</span>;
+  return <span title="at the pace of the newest 32 rounds that the leader remembers">about {rough(x.left_seconds * 1000)}</span>;
 }
 
 /** Of a history that has not all rounds a share is said, not a number. */
