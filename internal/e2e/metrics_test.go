@@ -26,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
@@ -274,7 +275,7 @@ func TestPrometheusScrapesASwarm(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		batch := "BATCH_SECONDS=0.05"
 		if i == 2 {
-			batch = "BATCH_SECONDS=0.2" // the others wait for it
+			batch = "BATCH_SECONDS=0.5" // the others wait for it
 		}
 		sls = append(sls, w.SL(i, "MIN_PEERS=3", "BATCHES=100000", batch, "--expected-peers=3", "--stall-grace=1s", "--metrics="+w.metricsAt(10+i)))
 	}
@@ -309,7 +310,12 @@ func TestPrometheusScrapesASwarm(t *testing.T) {
 	prom.fires("SwarmdNodeUnhealthy", "instance", late)
 	sl.Stop()
 
-	// A node that stands still while others merge with it.
+	// A node that stands still while others merge with it: it is ready, and they wait for sl-2 alone.
+	api := w.client(identity.RoleSWCI, nil)
+	w.Until("sl-2 to be the only one that trains", func() bool {
+		st, err := api.GetContractStatus(t.Context(), "e2e")
+		return err == nil && strings.HasPrefix(st.GetWaiting(), "waiting for sl-2 (still training)")
+	})
 	sls[2].Signal(syscall.SIGSTOP)
 	prom.fires("SwarmdDown", "instance", w.metricsAt(13))
 	prom.fires("SwarmdNodeMissing", "name", "sl-3")
