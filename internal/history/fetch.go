@@ -164,8 +164,9 @@ func (r *Recorder) answered(a answer) {
 	if a.part.Run != t.run {
 		a.part.Rounds = nil
 	}
-	shown := r.take(t, a)
-	if r.resting() {
+	shown, err := r.take(t, a)
+	if err != nil {
+		t.debt.next, t.debt.nextOther = time.Now().Add(rest), time.Now().Add(rest)
 		return // and asks again
 	}
 	full := shown > a.after && shown < min(a.part.Last, t.committed.Round) // who answers bounds its bytes too, so a page may have fewer rounds than were asked for
@@ -215,8 +216,8 @@ func (d *debt) otherSaid(a answer, shown uint64, full bool) {
 	}
 }
 
-// take keeps what another SN was told, up to the round that it returns. It stops where the disk does not take it.
-func (r *Recorder) take(t *training, a answer) (shown uint64) {
+// take keeps what another SN was told, up to the round that it returns. It stops where the disk fails.
+func (r *Recorder) take(t *training, a answer) (shown uint64, err error) {
 	bad := 0
 	for _, theirs := range a.part.Rounds[:min(len(a.part.Rounds), page)] {
 		if theirs.Round <= max(shown, a.after) || !theirs.clean() {
@@ -226,7 +227,7 @@ func (r *Recorder) take(t *training, a answer) (shown uint64) {
 		if t.committed == nil || theirs.Round > t.committed.Round {
 			break // its time comes when it is seen here
 		}
-		if r.learned(t, a, theirs) != nil {
+		if err = r.learned(t, a, theirs); err != nil {
 			break
 		}
 		shown = theirs.Round
@@ -235,7 +236,7 @@ func (r *Recorder) take(t *training, a answer) (shown uint64) {
 		r.warned = time.Now()
 		r.log.Warn("what another SN tells of rounds is out of bounds and is not kept; update that SN", "contract", a.contract, "sn", a.sn, "rounds", bad)
 	}
-	return shown
+	return shown, err
 }
 
 // learned keeps what another SN was told of one round.

@@ -1,6 +1,8 @@
 package history
 
 import (
+	"time"
+
 	"github.com/swarmd/swarmd/consensus/ledger"
 )
 
@@ -18,6 +20,8 @@ type reading struct {
 	at, to   uint64 // records that were read, and that there must be
 	next     []gap
 	from, is uint64 // of next
+
+	rests time.Time // until when nothing is read, as what it tells could not be kept a moment ago
 }
 
 // maxGaps bounds the gaps that wait. Further ones become one with the last of their contract, or are left to other SNs to tell of.
@@ -57,7 +61,7 @@ func (r *Recorder) fill() (more bool) {
 		b.gaps, b.at, b.to = b.next, b.from, b.is
 		b.next, b.is = nil, 0
 	}
-	if len(b.gaps) == 0 || r.resting() {
+	if len(b.gaps) == 0 || r.resting() || time.Now().Before(b.rests) {
 		return false
 	}
 	data, err := r.swarm.LedgerAfter(b.at)
@@ -72,7 +76,7 @@ func (r *Recorder) fill() (more bool) {
 		return len(b.next) > 0
 	}
 	for len(data) > 0 {
-		line, rest, ok := ledger.CutLine(data)
+		line, behind, ok := ledger.CutLine(data)
 		if !ok {
 			r.log.Warn("the ledger ends within a record: rounds may be missing in curves; check it with: swarmctl verify ledger", "record", b.at)
 			b.gaps = nil
@@ -80,10 +84,11 @@ func (r *Recorder) fill() (more bool) {
 		}
 		record, body, err := ledger.Parse(line)
 		if of, ok := body.(ledger.Round); err == nil && ok && b.has(of) && r.proven(record, of) != nil {
+			b.rests = time.Now().Add(rest)
 			return false
 		}
 		b.at++
-		data = rest
+		data = behind
 	}
 	return true
 }

@@ -56,13 +56,19 @@ type Recorder struct {
 	missed atomic.Uint64 // reports for which there was no room
 
 	seen   map[string]*training
-	behind reading   // of the ledger
-	led    bool      // this SN led at the last look
-	served string    // the contract that other SNs were asked for last
-	failed bool      // the last write has failed
-	rests  time.Time // until when nothing is written
-	unread time.Time // until when nothing is read
-	warned time.Time // when another SN was last blamed
+	behind reading             // of the ledger
+	led    bool                // this SN led at the last look
+	served string              // the contract that other SNs were asked for last
+	failed bool                // the last write has failed
+	rests  time.Time           // until when nothing is written
+	unread map[place]time.Time // until when a record is not read, as the disk did not give it out
+	warned time.Time           // when another SN was last blamed
+}
+
+// place says which record is meant.
+type place struct {
+	contract   string
+	run, round uint64
 }
 
 // training is what this SN has seen of a contract's run.
@@ -98,7 +104,7 @@ type failure struct {
 
 // NewRecorder makes a recorder; Run runs it.
 func NewRecorder(store *Store, swarm Swarm, source Source, log *slog.Logger) *Recorder {
-	return &Recorder{store: store, swarm: swarm, source: source, log: log, seen: map[string]*training{}, heard: make(chan reports.Report, maxHeard)}
+	return &Recorder{store: store, swarm: swarm, source: source, log: log, seen: map[string]*training{}, unread: map[place]time.Time{}, heard: make(chan reports.Report, maxHeard)}
 }
 
 // Observe takes what a session reports to the SN that leads, where it says nothing older than it did before. It does not block.
@@ -183,6 +189,7 @@ func (r *Recorder) hearAll() {
 func (r *Recorder) look() {
 	view := r.swarm.View()
 	length := view.LedgerHead().Length
+	waits := false // a contract is looked at again, and the ledger is to be read from here then
 	for name, c := range view.Contracts {
 		t, begun := r.training(name, c.Run)
 		if c.Plan != nil {
@@ -195,6 +202,8 @@ func (r *Recorder) look() {
 		if err != nil {
 			if begun {
 				delete(r.seen, name) // and it begins at the next look
+			} else {
+				waits = true
 			}
 			continue
 		}
@@ -212,7 +221,9 @@ func (r *Recorder) look() {
 			r.behind.note(gap{name, t.run, after, c.Committed.Round + 1}, from, length)
 		}
 	}
-	r.behind.seen = length
+	if !waits {
+		r.behind.seen = length
+	}
 	for name := range r.seen {
 		if view.Contracts[name] == nil {
 			delete(r.seen, name)
@@ -435,8 +446,8 @@ func (r *Recorder) write() {
 	}
 }
 
-// resting reports whether nothing is to be asked for that would be written, as the disk has failed a moment ago.
-func (r *Recorder) resting() bool { return time.Now().Before(r.rests) || time.Now().Before(r.unread) }
+// resting reports whether nothing is to be asked for that would be written, as a write has failed a moment ago.
+func (r *Recorder) resting() bool { return time.Now().Before(r.rests) }
 
 // keep writes a record. On an error it is to be tried again.
 func (r *Recorder) keep(contract string, run uint64, of *Round) error {
@@ -462,21 +473,23 @@ func (r *Recorder) keep(contract string, run uint64, of *Round) error {
 	return nil
 }
 
-// errUnread reports that nothing is read, as a read has failed a moment ago.
-var errUnread = errors.New("the history is not read just now")
+// errUnread reports that a record is not read, as the disk did not give it out a moment ago.
+var errUnread = errors.New("the record of the round is not read just now")
 
 // kept returns what is kept of a round; nil without an error: nothing. On an error it is to be tried again, so that no poorer record takes its
 // place.
 func (r *Recorder) kept(contract string, run, round uint64) (*Round, error) {
-	if time.Now().Before(r.unread) {
+	at := place{contract, run, round}
+	if time.Now().Before(r.unread[at]) {
 		return nil, errUnread
 	}
 	of, err := r.store.Get(contract, run, round)
 	if err != nil {
-		if time.Since(r.unread) > time.Minute {
+		maps.DeleteFunc(r.unread, func(_ place, until time.Time) bool { return time.Since(until) > time.Minute })
+		if len(r.unread) == 0 {
 			r.log.Warn("could not read a round's history; it is tried again for some minutes: check the disk of the state directory", "contract", contract, "round", round, "err", err)
 		}
-		r.unread = time.Now().Add(rest)
+		r.unread[at] = time.Now().Add(rest)
 	}
 	return of, err
 }
