@@ -59,9 +59,12 @@ type openFile struct {
 	*os.File
 
 	users   int
-	unread  map[uint64]time.Time // since when the disk does not give rounds out
-	damaged atomic.Bool          // it has lines that are to be left out when it is written anew
+	unread  map[uint64]refusals // rounds that the disk does not give out
+	damaged atomic.Bool         // it has lines that are to be left out when it is written anew
 }
+
+// refusals are the times at which a disk has first and last not given a round out, without success between them.
+type refusals struct{ first, last time.Time }
 
 // line says where the record of a round stands.
 type line struct {
@@ -419,8 +422,12 @@ func (s *Store) rewrite(contract string, lines []line) error {
 	return nil
 }
 
-// unreadFor is for how long a disk may refuse to give a record out until it counts as lost.
-const unreadFor = 10 * time.Minute
+const (
+	// unreadFor is for how long a disk may refuse to give a record out, each time that it is asked, until it counts as lost.
+	unreadFor = 10 * time.Minute
+	// unasked is for how long a disk may not be asked meanwhile: after that its refusals count from the next one on.
+	unasked = 3 * time.Minute
+)
 
 // read reads a line. An error may pass; gone: there is nothing to wait for.
 func (s *Store) read(f *openFile, data []byte, l line) (gone bool, err error) {
@@ -432,12 +439,15 @@ func (s *Store) read(f *openFile, data []byte, l line) (gone bool, err error) {
 		return err != nil, nil
 	}
 	if f.unread == nil {
-		f.unread = map[uint64]time.Time{}
+		f.unread = map[uint64]refusals{}
 	}
-	if f.unread[l.round].IsZero() {
-		f.unread[l.round] = time.Now()
+	now, was := time.Now(), f.unread[l.round]
+	if now.Sub(was.last) > unasked {
+		was.first = now
 	}
-	return time.Since(f.unread[l.round]) > unreadFor, err
+	was.last = now
+	f.unread[l.round] = was
+	return now.Sub(was.first) > unreadFor, err
 }
 
 // Get returns the record of one round; nil without an error: there is none, or it is damaged.

@@ -43,11 +43,35 @@ func TestWhatCantBeReadForAWhileIsNotLost(t *testing.T) {
 		if err := s.Put("a", 1, &history.Round{Round: n}); err == nil {
 			t.Error("a record is written beyond the limit")
 		}
-		time.Sleep(11 * time.Minute)
-		if err := s.Put("a", 1, &history.Round{Round: n}); err != nil {
+		var err error
+		for range 11 {
+			time.Sleep(time.Minute)
+			err = s.Put("a", 1, &history.Round{Round: n})
+		}
+		if err != nil {
 			t.Errorf("after a long time: %v", err)
 		}
 		mend()
+	})
+}
+
+// TestTwoRefusalsAreNotOne: a record that the disk does not give out for a moment, and hours later for another, is not lost.
+func TestTwoRefusalsAreNotOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, said := open(t, t.TempDir(), history.Limits{})
+		put(t, s, "a", 1, upTo(5)...)
+		for range 2 {
+			mend := breakReads(t, s, "a")
+			if r, err := s.Get("a", 1, 5); err == nil {
+				t.Errorf("what can't be read is %v, without an error", r)
+			}
+			mend()
+			time.Sleep(2 * time.Hour)
+		}
+		put(t, s, "a", 1, 6)
+		if got, _ := rounds(t, s, "a", history.Query{}); !cmp.Equal(got, upTo(6)) || said.Len() > 0 {
+			t.Errorf("kept are %v, said %s", got, said)
+		}
 	})
 }
 
