@@ -62,7 +62,7 @@ func newEventReader(from ledgerFrom, judge audit.Options, clock func() time.Time
 // begin has the ledger read from its start.
 func (r *eventReader) begin() {
 	r.auditor, r.events, r.older, r.elsewhere = audit.New(r.judge), nil, 0, 0
-	r.recorded = recordedRounds{ids: map[string]string{}, runs: map[string]*recordedRun{}}
+	r.recorded = newRecordedRounds()
 }
 
 func (r *eventReader) take(record uint64, atMS int64, body ledger.Body) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,20 +54,59 @@ type recordedRound struct {
 	ledger.Round
 }
 
-// maxRecorded bounds the rounds of a contract that a page may have proven: the newest ones.
-const maxRecorded = 100_000
+const (
+	// maxRecorded bounds the rounds of a contract that a page may have proven: those that came last.
+	maxRecorded = 100_000
+	// maxRecordedRuns bounds the contracts whose rounds are kept, and maxRecordedIDs the node keys.
+	maxRecordedRuns = 1000
+	maxRecordedIDs  = 100_000
+)
 
 // recordedRounds says where a ledger has the rounds of each contract's newest run, so that none is held in memory.
 type recordedRounds struct {
-	end  uint64                  // of the records that were taken, in bytes
-	ids  map[string]string       // SPIFFE IDs of node keys
-	runs map[string]*recordedRun // by contract
+	end  uint64                        // of the records that were taken, in bytes
+	ids  bounded[string, string]       // SPIFFE IDs of node keys
+	runs bounded[string, *recordedRun] // by contract
+}
+
+func newRecordedRounds() recordedRounds {
+	return recordedRounds{ids: newBounded[string, string](maxRecordedIDs), runs: newBounded[string, *recordedRun](maxRecordedRuns)}
 }
 
 type recordedRun struct {
 	run    uint64
-	places map[uint64]recordedPlace // by round
-	oldest uint64                   // no older round has a place
+	places bounded[uint64, recordedPlace] // by round
+}
+
+// bounded is a map of so many entries at most, those that came last: an SN numbers and names as it likes what its ledger has.
+type bounded[K comparable, V any] struct {
+	most  int
+	of    map[K]V
+	order []K // as they came
+}
+
+func newBounded[K comparable, V any](most int) bounded[K, V] {
+	return bounded[K, V]{most: most, of: map[K]V{}}
+}
+
+// put sets an entry. If there are too many then, the one that came first goes.
+func (b *bounded[K, V]) put(key K, value V) {
+	if _, there := b.of[key]; !there {
+		b.order = append(b.order, key)
+	}
+	b.of[key] = value
+	if len(b.order) > b.most {
+		delete(b.of, b.order[0])
+		b.order = b.order[1:]
+	}
+}
+
+// drop forgets an entry.
+func (b *bounded[K, V]) drop(key K) {
+	if i := slices.Index(b.order, key); i >= 0 {
+		delete(b.of, key)
+		b.order = slices.Delete(b.order, i, i+1)
+	}
 }
 
 // recordedPlace is a record's place in a ledger, and what its body has to be.
@@ -79,22 +119,18 @@ type recordedPlace struct {
 func (r *recordedRounds) take(end uint64, body ledger.Body) {
 	from := r.end
 	r.end = end
-	if b, ok := body.(ledger.Registration); ok {
-		r.ids[b.PeerID] = b.SPIFFEID
-	}
-	b, ok := body.(ledger.Round)
-	if !ok {
-		return
-	}
-	of := r.runs[b.Contract]
-	if of == nil || of.run != b.Run {
-		of = &recordedRun{run: b.Run, places: map[uint64]recordedPlace{}, oldest: b.Round}
-		r.runs[b.Contract] = of
-	}
-	of.places[b.Round] = recordedPlace{from, end, roundSum(b)}
-	for len(of.places) > maxRecorded {
-		delete(of.places, of.oldest)
-		of.oldest++
+	switch b := body.(type) {
+	case ledger.Registration:
+		r.ids.put(b.PeerID, b.SPIFFEID)
+	case ledger.Deleted:
+		r.runs.drop(b.Contract)
+	case ledger.Round:
+		of := r.runs.of[b.Contract]
+		if of == nil || of.run != b.Run {
+			of = &recordedRun{run: b.Run, places: newBounded[uint64, recordedPlace](maxRecorded)}
+			r.runs.put(b.Contract, of)
+		}
+		of.places.put(b.Round, recordedPlace{from, end, roundSum(b)})
 	}
 }
 
@@ -127,11 +163,11 @@ func (o *oneRecord) Write(p []byte) (int, error) {
 
 // place returns where the ledger has a round. The ledger is read on, but what was read of it is not read again.
 func (r *eventReader) place(ctx context.Context, contract string, round uint64) (place recordedPlace, err error) {
-	known := func() bool {
-		if of := r.recorded.runs[contract]; of != nil {
-			place = of.places[round]
+	known := func() (there bool) {
+		if of := r.recorded.runs.of[contract]; of != nil {
+			place, there = of.places.of[round]
 		}
-		return place.to > 0
+		return there
 	}
 	if known() && r.clock().Before(r.until) {
 		return place, nil
@@ -140,7 +176,7 @@ func (r *eventReader) place(ctx context.Context, contract string, round uint64) 
 		r.until = time.Time{} // it may be new
 	}
 	if _, err = r.current(ctx); err == nil && !known() {
-		err = exit.New(exit.NotFound, "it may be of a run before, or the ledger may have begun later: swarmctl get ledger, then swarmctl verify ledger",
+		err = exit.New(exit.NotFound, "it may be of a run before, or there are too many newer ones, or the ledger may have begun later: swarmctl get ledger, then swarmctl verify ledger",
 			"the ledger has no round %d of contract %s in its newest run", round, text.Line(contract))
 	}
 	return place, err
@@ -181,7 +217,7 @@ func (d *documents) proof(ctx context.Context, of string) (json.RawMessage, erro
 	if err != nil {
 		return nil, fmt.Errorf("verify round %d of %s: %w", round, text.Line(of[:i]), err)
 	}
-	out := proofToJSON(report, &found, d.events.recorded.ids, d.judge.Unsigned)
+	out := proofToJSON(report, &found, d.events.recorded.ids.of, d.judge.Unsigned)
 	if was := d.events.changed; was != "" {
 		out.State, out.Problems = "bad", append([]string{"the ledger: " + was}, out.Problems[:min(len(out.Problems), maxProofProblems-1)]...)
 	}
