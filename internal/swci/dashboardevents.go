@@ -66,7 +66,7 @@ func (r *eventReader) begin() {
 }
 
 func (r *eventReader) take(record uint64, atMS int64, body ledger.Body) {
-	r.recorded.take(r.auditor.Bytes(), body)
+	r.recorded.take(r.auditor.Bytes(), record, atMS, body)
 	x, ok := deeds.FromRecord(record, atMS, body)
 	if !ok {
 		return

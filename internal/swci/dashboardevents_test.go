@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -131,5 +132,43 @@ func TestProofsReadTheLedgerOnce(t *testing.T) {
 	c.raw = bytes.ReplaceAll(c.raw, []byte(model), []byte(strings.Repeat("0", 64)))
 	if said, err := proof(t.Context(), "c/6"); err == nil || !strings.Contains(err.Error(), "has another record now") {
 		t.Errorf("of a record that was changed: %s, %v", said, err)
+	}
+}
+
+// TestProofsShowWhatWasJudged: number and date of a record, and its place, are those of the ledger that was judged, whatever is sent when the record is
+// asked for again.
+func TestProofsShowWhatWasJudged(t *testing.T) {
+	l := newCommitted(t)
+	l.train(merge.Sum([]byte("layout")), 6, "mean", merge.Sum([]byte("model")).String())
+	at := l.at.Add(-30 * time.Second).UnixMilli()
+	for was, is := range map[string]string{`"seq":8,`: `"seq":9,`, fmt.Sprintf(`"at_ms":%d,`, at): fmt.Sprintf(`"at_ms":%d,`, at+1)} {
+		c := &copied{raw: bytes.Clone(l.lines), now: time.UnixMilli(0)}
+		proof := swci.ReadProofs(c.from, func() time.Time { return c.now })
+		if said, err := proof(t.Context(), "c/3"); err != nil || !strings.Contains(string(said), `"record":8,`) {
+			t.Errorf("%s, %v", said, err)
+		}
+		if c.raw = bytes.Replace(c.raw, []byte(was), []byte(is), 1); bytes.Equal(c.raw, l.lines) {
+			t.Fatalf("the ledger has no %s", was)
+		}
+		if said, err := proof(t.Context(), "c/3"); err == nil || !strings.Contains(err.Error(), "has another record now") {
+			t.Errorf("with %s for %s: %s, %v", is, was, said, err)
+		}
+	}
+
+	bad, other := &copied{raw: append(bytes.Clone(l.lines), "broken\n"...), now: time.UnixMilli(0)}, &copied{raw: audited(t).lines}
+	from := bad.from
+	proof := swci.ReadProofs(func(ctx context.Context, offset int64, w io.Writer) (int64, error) { return from(ctx, offset, w) }, func() time.Time { return bad.now })
+	if said, err := proof(t.Context(), "c/3"); err != nil || !strings.Contains(string(said), `"state":"bad"`) {
+		t.Errorf("of a ledger that is broken: %s, %v", said, err)
+	}
+	bad.now = bad.now.Add(10 * time.Minute)
+	from = func(ctx context.Context, offset int64, w io.Writer) (int64, error) { // another ledger, which lacks the contract; but its record is still sent
+		if offset > 0 {
+			return bad.from(ctx, offset, w)
+		}
+		return other.from(ctx, offset, w)
+	}
+	if said, err := proof(t.Context(), "c/3"); err == nil || !strings.Contains(err.Error(), "the ledger has no round 3") {
+		t.Errorf("of a ledger that lacks it: %s, %v", said, err)
 	}
 }

@@ -109,14 +109,21 @@ func (b *bounded[K, V]) drop(key K) {
 	}
 }
 
-// recordedPlace is a record's place in a ledger, and what its body has to be.
+// recordedPlace is a record's place in a ledger, and what was judged there: number, date and hash of the body.
 type recordedPlace struct {
 	from, to uint64
+	record   uint64
+	atMS     int64
 	body     [sha256.Size]byte
 }
 
+// holds reports whether a record is the one that was judged.
+func (p *recordedPlace) holds(r ledger.Record, b ledger.Round) bool {
+	return r.Seq == p.record && r.AtMS == p.atMS && roundSum(b) == p.body
+}
+
 // take notes a record that ends where the ledger was judged to.
-func (r *recordedRounds) take(end uint64, body ledger.Body) {
+func (r *recordedRounds) take(end, record uint64, atMS int64, body ledger.Body) {
 	from := r.end
 	r.end = end
 	switch b := body.(type) {
@@ -130,7 +137,7 @@ func (r *recordedRounds) take(end uint64, body ledger.Body) {
 			of = &recordedRun{run: b.Run, places: newBounded[uint64, recordedPlace](maxRecorded)}
 			r.runs.put(b.Contract, of)
 		}
-		of.places.put(b.Round, recordedPlace{from, end, roundSum(b)})
+		of.places.put(b.Round, recordedPlace{from, end, record, atMS, roundSum(b)})
 	}
 }
 
@@ -164,6 +171,7 @@ func (o *oneRecord) Write(p []byte) (int, error) {
 // place returns where the ledger has a round. The ledger is read on, but what was read of it is not read again.
 func (r *eventReader) place(ctx context.Context, contract string, round uint64) (place recordedPlace, err error) {
 	known := func() (there bool) {
+		place = recordedPlace{} // the one before may be of another ledger
 		if of := r.recorded.runs.of[contract]; of != nil {
 			place, there = of.places.of[round]
 		}
@@ -194,11 +202,11 @@ func (r *eventReader) round(ctx context.Context, contract string, round uint64) 
 	}
 	record, body, err := ledger.Parse(one.line)
 	b, ok := body.(ledger.Round)
-	if err != nil || !ok || roundSum(b) != place.body {
+	if err != nil || !ok || !place.holds(record, b) {
 		return found, nil, exit.New(exit.Failed, "SNs were restored from a backup, or one of them has another ledger: ask for the proof again, then swarmctl verify ledger",
 			"the ledger has another record now where it had round %d of contract %s", round, text.Line(contract))
 	}
-	return recordedRound{record.Seq, record.AtMS, b}, r.auditor.Report(), nil
+	return recordedRound{place.record, place.atMS, b}, r.auditor.Report(), nil
 }
 
 // proof says what the ledger of an SN proves of the model of CONTRACT/ROUND.
