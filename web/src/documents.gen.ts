@@ -523,7 +523,7 @@ export interface Session {
   epochs_done: number;
   /** epochs that it will train, 0 when unknown */
   total_epochs: number;
-  /** how long it still trains, at the pace of the rounds that the leader remembers; null when that is not known */
+  /** how long it still trains, at the pace of the newest 32 rounds that the leader remembers; null when that is not known */
   left_seconds: number | null;
   /** 0 to 100, or its number of samples where the peers say nodeWeightage=samples */
   weight: number;
