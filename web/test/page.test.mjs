@@ -433,7 +433,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       const button = page.getByRole("button", { name: "Follow", exact: true });
       await button.click();
       await page.getByText("Asking the host…").waitFor();
-      assert.equal(await page.evaluate(() => document.activeElement.textContent), "Stop following");
+      await page.waitForFunction(() => document.activeElement.textContent === "Stop following");
       await follows(server, 1);
       assert.deepEqual(server.followed(), [{ of: "sl-0", host: "", member: "" }]);
       server.print([line("first line"), line("second line")]);
@@ -525,7 +525,8 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
 
   test("an end that was meant is no fault, and stays when nobody answers any more", async () => {
     await on(recorded("trouble"), { expect: /./ }, async (page, server) => {
-      await page.waitForSelector(".live.live");
+      await page.waitForSelector("table");
+      await page.waitForTimeout(500); // the stream is open for all that the page shows
       server.link({ state: "ended", sn: "", since: moment.trouble, problem: "the training run has ended", remedy: "see /tmp/out/report.html" });
       await page.getByText("This page has ended: what it shows is what was known at 01:36:28 UTC. The training run has ended.").waitFor();
       await server.close();

@@ -124,8 +124,9 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
     noLog: (said) => (noLog = said),
     async close() {
       if (!server.listening) return;
+      const closed = new Promise((done) => server.close(done)); // nobody comes in any more, also not in place of who goes
       server.closeAllConnections();
-      await new Promise((done) => server.close(done));
+      await closed;
     },
   };
 }
