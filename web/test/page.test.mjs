@@ -526,7 +526,6 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
   test("an end that was meant is no fault, and stays when nobody answers any more", async () => {
     await on(recorded("trouble"), { expect: /./ }, async (page, server) => {
       await page.waitForSelector("table");
-      await page.waitForTimeout(500); // the stream is open for all that the page shows
       server.link({ state: "ended", sn: "", since: moment.trouble, problem: "the training run has ended", remedy: "see /tmp/out/report.html" });
       await page.getByText("This page has ended: what it shows is what was known at 01:36:28 UTC. The training run has ended.").waitFor();
       await server.close();

@@ -15,6 +15,7 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
   const logs = new Set(); // that pages follow
   let noLog; // what is said instead of one
   const acts = [];
+  let linked = { state: "live", sn: "127.0.41.1:30304", since: at, problem: "", remedy: "" }; // what each stream begins with, until it changes
   let refused = 0; // a status instead of answers
   let good = key;
   let answer = { said: "approved on swop-1" };
@@ -50,7 +51,7 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
       const stream = { response, names: url.searchParams.get("watch").split(",") };
       streams.add(stream);
       request.on("close", () => streams.delete(stream));
-      send(response, "link", { state: "live", sn: "127.0.41.1:30304", since: at, problem: "", remedy: "" });
+      send(response, "link", linked);
       for (const name of stream.names) if (docs[name] !== null) send(response, "doc", doc(name));
       return;
     }
@@ -111,7 +112,10 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
     /** Sends a document without keeping it, as rounds that follow come. */
     streams: () => streams.size,
     push: (name, value) => streams.forEach((s) => s.names.includes(name) && send(s.response, "doc", { name, at, value })),
-    link: (link) => streams.forEach((s) => send(s.response, "link", link)),
+    link: (link) => {
+      linked = link;
+      streams.forEach((s) => send(s.response, "link", link));
+    },
     drop: () => streams.forEach((s) => s.response.destroy()),
     refuse: (status) => (refused = status),
     /** Has another key, as the browser has another cookie after a new address. */
