@@ -118,7 +118,7 @@ class Store {
 
   private hear(event: string, data: string): void {
     this.heard = Date.now();
-    if (["lost", "connecting", "out", "ended"].includes(this.contact.state)) {
+    if (["lost", "connecting", "out"].includes(this.contact.state)) {
       this.meet({ state: "live", sn: this.contact.sn, since: Date.now(), problem: "", remedy: "" });
     }
     if (event === "doc") this.take(JSON.parse(data) as Doc<unknown>);
