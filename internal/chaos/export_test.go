@@ -48,10 +48,14 @@ func (s *Story) Offer(peer string, round uint64, base []byte) []byte {
 	return b
 }
 
-// Mean merges what both peers offer.
-func (s *Story) Mean(round uint64, base []byte) (model []byte, digest string, err error) {
-	a, b := slName(0), slName(1)
-	model, err = mergeOf(s.layout, []uint32{weightOf(a), weightOf(b)}, [][]byte{s.Offer(a, round, base), s.Offer(b, round, base)})
+// Mean merges what peers offer.
+func (s *Story) Mean(round uint64, base []byte, peers ...string) (model []byte, digest string, err error) {
+	var weights []uint32
+	var models [][]byte
+	for _, p := range peers {
+		weights, models = append(weights, weightOf(p)), append(models, s.Offer(p, round, base))
+	}
+	model, err = mergeOf(s.layout, weights, models)
 	return model, digestOf(s.layout, model), err
 }
 

@@ -21,6 +21,7 @@ type story struct {
 	lines  [][]byte
 	events map[string][]map[string]any
 	models []string // digests of rounds 1 and 2
+	base   []byte   // the model of round 2
 }
 
 func newStory(t *testing.T) *story {
@@ -37,13 +38,12 @@ func newStory(t *testing.T) *story {
 	}
 	s := &story{Story: made, t: t, events: map[string][]map[string]any{}}
 	s.record(ledger.Swarm{SwarmID: "s"})
-	var base []byte
 	digest := ""
 	for round := uint64(0); round < 2; round++ {
 		for _, peer := range []string{"sl-1", "sl-2"} {
 			s.tell(peer, "offer", round, digest)
 		}
-		if base, digest, err = s.Mean(round, base); err != nil {
+		if s.base, digest, err = s.Mean(round, s.base, "sl-1", "sl-2"); err != nil {
 			t.Fatal(err)
 		}
 		s.models = append(s.models, digest)
@@ -137,6 +137,12 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 			r.Participants[0].Weight++
 			s.record(r)
 		}, "its program said"},
+		"weight 0 of who trains on": {func(s *story) {
+			r := s.round(3, other)
+			r.Participants[0].Weight = 0
+			s.tell("sl-1", "offer", 2, s.models[1])
+			s.record(r)
+		}, "the weight of sl-1 is 0"},
 		"nobody offered": {func(s *story) {
 			r := s.round(3, other)
 			r.Participants[0].Session = "another"
@@ -161,6 +167,27 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 				t.Errorf("found %q, want %q", found, test.want)
 			}
 		})
+	}
+}
+
+// TestJudgeLeavesOutWhatCountsNothing has a peer that ended, and whose last offer two owners may have leaves of.
+func TestJudgeLeavesOutWhatCountsNothing(t *testing.T) {
+	s := newStory(t)
+	s.tell("sl-1", "offer", 2, s.models[1])
+	s.events["sl-1"][4]["final"] = true
+	s.tell("sl-2", "offer", 2, s.models[1])
+	_, digest, err := s.Mean(2, s.base, "sl-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.round(3, digest)
+	r.Participants[0].Weight = 0
+	s.record(r)
+	if found := s.judged(); found != "" {
+		t.Error(found)
+	}
+	if rounds, _ := s.Computed(); rounds != 3 {
+		t.Errorf("%d rounds computed, want 3", rounds)
 	}
 }
 
@@ -196,7 +223,7 @@ func TestJudgeGoesOnFromWhatWasChangedOnPurpose(t *testing.T) {
 	s.tell("sl-2", "offer", 2, s.models[1])
 	s.Taint("sl-1", 1000+int64(len(s.lines)))
 	s.record(s.round(3, s.Digest(garbled)))
-	_, digest, err := s.Mean(3, garbled)
+	_, digest, err := s.Mean(3, garbled, "sl-1", "sl-2")
 	if err != nil {
 		t.Fatal(err)
 	}
