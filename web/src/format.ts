@@ -8,8 +8,10 @@ export function measure(x: number | null | undefined): string {
   return size >= 1000 ? count(Math.round(x)) : x.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : 4);
 }
 
+const grouped = new Intl.NumberFormat("en-GB"); // to make one takes longer than to format with it
+
 /** A whole number, in groups of three. */
-export const count = (n: number) => n.toLocaleString("en-GB");
+export const count = (n: number) => grouped.format(n);
 
 /** A size with its unit. */
 export function size(bytes: number | null | undefined): string {

@@ -6,7 +6,8 @@ import { count, many, measure, percent, short, size, span } from "./format";
 import { Digest, Empty, Facts, Problem, Section, State, Table, useFirst, Words } from "./parts";
 import type { Peer, Report, Round } from "./report.gen";
 import { Pager } from "./paged";
-import { Contributions, type Shares } from "./rounds";
+import { Contributions } from "./rounds";
+import type { Shares } from "./shares";
 import "./style.css";
 import "./report.css";
 

@@ -1,9 +1,11 @@
 // Rounds as a timeline: how long each part took, attempts and why one failed, and who contributed.
+import { Component } from "preact";
 import { useState } from "preact/hooks";
-import type { History, HistoryPeer, HistoryRound } from "./documents.gen";
+import type { History, HistoryRound } from "./documents.gen";
 import { count, many, measure, size, span } from "./format";
 import { Pager, usePages } from "./paged";
 import { Digest, Names, Table, Time } from "./parts";
+import { contributions, type Shares } from "./shares";
 
 export const phases = ["waiting", "training", "exchange", "commit"] as const;
 const drawn = ["training", "waiting", "exchange", "commit"] as const; // in the order of time
@@ -57,32 +59,7 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
         }
       >
         {shown.map((r) => (
-          <tr key={r.round}>
-            <th scope="row" class="n">
-              {count(r.round)}
-            </th>
-            <td class="wide">
-              <Phases of={r} full={full} />
-              {r.failed.map((f) => (
-                <p class="failed small" key={f.attempt}>
-                  attempt {f.attempt} failed{f.blamed && ` by ${f.blamed}`}: {f.reason}
-                </p>
-              ))}
-            </td>
-            <td class="n">{span(took(r))}</td>
-            <td class="n"><Merged of={r} what="loss" awaited={loss} /></td>
-            <td class="n"><Merged of={r} what="metric" awaited={metric} /></td>
-            <td class="n">{size(r.bytes_sent)}</td>
-            <td title={members(r).join(", ")}>
-              <Names of={members(r)} most={3} />
-            </td>
-            <td>
-              <Digest of={r.digest} />
-            </td>
-            <td>
-              <Time at={r.committed} />
-            </td>
-          </tr>
+          <Round key={r.round} of={r} full={full} loss={loss} metric={metric} />
         ))}
       </Table>
       </div>
@@ -90,6 +67,52 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
       {of.thinned > 0 && <p class="soft small">{many(of.thinned, "round")} between those shown {of.thinned === 1 ? "is" : "are"} left out. The ledger has all.</p>}
     </div>
   );
+}
+
+interface RoundProps {
+  of: HistoryRound;
+  full: number;
+  loss: number;
+  metric: number;
+}
+
+/** A row of the timeline. It is made anew only for another: most rounds stay as they are while others come. */
+class Round extends Component<RoundProps> {
+  override shouldComponentUpdate(next: RoundProps): boolean {
+    const { of, full, loss, metric } = this.props;
+    return next.of !== of || next.full !== full || (next.loss !== loss && of.loss === null) || (next.metric !== metric && of.metric === null);
+  }
+
+  override render({ of: r, full, loss, metric }: RoundProps) {
+    return (
+      <tr>
+        <th scope="row" class="n">
+          {count(r.round)}
+        </th>
+        <td class="wide">
+          <Phases of={r} full={full} />
+          {r.failed.map((f) => (
+            <p class="failed small" key={f.attempt}>
+              attempt {f.attempt} failed{f.blamed && ` by ${f.blamed}`}: {f.reason}
+            </p>
+          ))}
+        </td>
+        <td class="n">{span(took(r))}</td>
+        <td class="n"><Merged of={r} what="loss" awaited={loss} /></td>
+        <td class="n"><Merged of={r} what="metric" awaited={metric} /></td>
+        <td class="n">{size(r.bytes_sent)}</td>
+        <td title={members(r).join(", ")}>
+          <Names of={members(r)} most={3} />
+        </td>
+        <td>
+          <Digest of={r.digest} />
+        </td>
+        <td>
+          <Time at={r.committed} />
+        </td>
+      </tr>
+    );
+  }
 }
 
 /** From which round on programs have yet to report a figure of the merged model: they do so while they train the rounds that follow. */
@@ -142,15 +165,10 @@ function Phases({ of, full }: { of: HistoryRound; full: number }) {
   );
 }
 
-/** What is known of who contributed. */
-export interface Shares {
-  rounds: { round: number; peers: Pick<HistoryPeer, "node" | "weight" | "contributed" | "sent" | "received">[] }[];
-}
-
 /** Who contributed to which round, and with what share. */
 export function Contributions({ of, hue }: { of: Shares; hue: (node: string) => number | undefined }) {
   const [all, setAll] = useState(false);
-  const rows = contributions(of);
+  const { rows, largest } = contributions(of);
   const shown = all ? rows : rows.slice(0, 24);
   const n = of.rounds.length;
   const whole = n === 0 || of.rounds[n - 1]!.round - of.rounds[0]!.round < n;
@@ -179,8 +197,8 @@ export function Contributions({ of, hue }: { of: Shares; hue: (node: string) => 
           <tr key={r.node}>
             <th scope="row">{r.node}</th>
             <td class="wide">
-              <svg class={`strip hue${hue(r.node) ?? ""}`} viewBox={`0 0 ${n} 1`} preserveAspectRatio="none" role="img" aria-label={`contributed to ${r.rounds} of ${n} rounds`}>
-                <rect class="track" width={n} height="1" />
+              <svg class={`strip hue${hue(r.node) ?? ""}`} viewBox={`0 ${-largest} ${n} ${largest}`} preserveAspectRatio="none" role="img" aria-label={`contributed to ${r.rounds} of ${n} rounds`}>
+                <rect class="track" y={-largest} width={n} height={largest} />
                 <path d={r.path} />
               </svg>
             </td>
@@ -201,60 +219,4 @@ export function Contributions({ of, hue }: { of: Shares; hue: (node: string) => 
       )}
     </>
   );
-}
-
-export interface Contribution {
-  node: string;
-  rounds: number;
-  weight: number | null;
-  share: number;
-  sent: number | null;
-  received: number | null;
-  path: string;
-}
-
-const summed = new WeakMap<Shares, Contribution[]>();
-
-/** Sums up who contributed. */
-export function contributions(of: Shares): Contribution[] {
-  let all = summed.get(of);
-  if (!all) summed.set(of, (all = sum(of)));
-  return all;
-}
-
-/** The path draws spans of rounds with the same share as one. */
-function sum(of: Shares): Contribution[] {
-  const rows = new Map<string, Contribution & { from: number; at: number; height: number }>();
-  let weights = 0;
-  const sumOf = (round: Shares["rounds"][number]) => round.peers.reduce((all, p) => all + (p.contributed ? (p.weight ?? 1) : 0), 0) || 1;
-  const largest = Math.max(...of.rounds.map((round) => Math.max(0, ...round.peers.filter((p) => p.contributed).map((p) => p.weight ?? 1)) / sumOf(round)), 1e-9);
-  const close = (r: { path: string; from: number; at: number; height: number }) => {
-    if (r.at > r.from) r.path += `M${r.from} 1V${(1 - r.height).toFixed(3)}H${r.at}V1Z`;
-  };
-  for (const [i, round] of of.rounds.entries()) {
-    const whole = sumOf(round);
-    weights += whole;
-    for (const p of round.peers) {
-      let row = rows.get(p.node);
-      if (!row) rows.set(p.node, (row = { node: p.node, rounds: 0, weight: null, share: 0, sent: null, received: null, path: "", from: 0, at: 0, height: 0 }));
-      if (p.sent !== null) row.sent = (row.sent ?? 0) + p.sent;
-      if (p.received !== null) row.received = (row.received ?? 0) + p.received;
-      if (!p.contributed) continue;
-      row.rounds++;
-      row.weight = p.weight;
-      row.share += p.weight ?? 1;
-      const height = (p.weight ?? 1) / whole / largest;
-      if (row.at !== i || height !== row.height) {
-        close(row);
-        row.from = i;
-        row.height = height;
-      }
-      row.at = i + 1;
-    }
-  }
-  for (const row of rows.values()) {
-    close(row);
-    row.share /= weights || 1;
-  }
-  return [...rows.values()].sort((a, b) => a.node.localeCompare(b.node, "en", { numeric: true }));
 }

@@ -1,6 +1,7 @@
 // The one place that talks to swarmctl: documents come over one stream, and pages read them from here.
 import { useEffect, useReducer } from "preact/hooks";
 import { readEvents } from "./events";
+import { merged } from "./history";
 import { headers, keyed, onKey, refuse } from "./key";
 import type { Act, Acted, Document, DocumentValues, History, Link, LogLine } from "./documents.gen";
 
@@ -18,7 +19,8 @@ export interface Contact {
 
 const silence = 25_000; // ms without an event
 const retry = 2_000;
-const points = 1200; // of a history that grows while it is shown; older rounds are thinned then
+const together = 15; // ms in which documents that come together do so
+const pace = 250; // ms between two times that watchers are told of what changes
 const kept = 80; // documents of pages that were left
 
 class Store {
@@ -30,6 +32,8 @@ class Store {
   private stop: AbortController | undefined; // of the stream
   private open = new Set<string>(); // what the stream watches
   private due: number | undefined;
+  private later = new Set<string>(); // documents that changed, of which watchers are not told yet
+  private telling: number | undefined; // the timer until they are
   private heard = 0; // when an event came last: of then is what is shown
   private opened = 0;
 
@@ -68,13 +72,28 @@ class Store {
       if (!value) return this.reopen(); // a stream begins with all of it
       doc = { ...doc, value };
     }
+    const first = !this.docs.get(doc.name)?.value || !doc.value;
     this.docs.delete(doc.name); // the newest are the last
     this.docs.set(doc.name, doc);
     for (const name of this.docs.keys()) {
       if (this.docs.size <= kept) break;
       if (!this.watchers.has(name)) this.docs.delete(name);
     }
-    for (const changed of this.watchers.get(doc.name) ?? []) changed();
+    if (first) return this.tell(doc.name);
+    this.later.add(doc.name);
+    this.telling ??= setTimeout(() => this.tellAll(), together);
+  }
+
+  private tell(name: string): void {
+    this.later.delete(name);
+    for (const changed of this.watchers.get(name) ?? []) changed();
+  }
+
+  /** Tells of all that changed, and then of nothing for a while. */
+  private tellAll(): void {
+    const names = [...this.later];
+    for (const name of names) this.tell(name);
+    this.telling = names.length > 0 ? setTimeout(() => this.tellAll(), pace) : undefined;
   }
 
   private reopen(delay = 20): void {
@@ -151,17 +170,6 @@ class Store {
     this.contact = contact;
     for (const changed of this.onContact) changed();
   }
-}
-
-/** Merges rounds that came into those that are there, by their numbers; undefined: those are not there, and what came is not all. */
-export function merged(had: History | undefined, came: History): History | undefined {
-  if (came.after == null) return came;
-  if (!had || had.run !== came.run) return undefined;
-  const fresh = new Set(came.rounds.map((r) => r.round));
-  const all = [...had.rounds.filter((r) => !fresh.has(r.round)), ...came.rounds].sort((a, b) => a.round - b.round);
-  const old = all.length - points / 2;
-  const rounds = all.length > points ? all.filter((r, i) => i >= old || i % 2 === 0 || r.failed.length > 0) : all;
-  return { ...came, thinned: (rounds.at(-1)?.round ?? 0) - rounds.length, rounds };
 }
 
 const encodeName = (name: string) => name.split("/").map(encodeURIComponent).join("/");

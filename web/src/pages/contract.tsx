@@ -1,12 +1,14 @@
 // One contract: how far its training is, curves, rounds, contributions, rules.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Chart, hues, type Series } from "../chart";
 import type { Explain, History, Rules, Session, Status } from "../documents.gen";
 import { count, many, measure, percent, rough, sentence, span } from "../format";
+import { Columns } from "../history";
 import { Awaited, Bar, Digest, Empty, Facts, Problem, Quorum, Section, Shown, Source, State, Table, Time, useFirst, Words } from "../parts";
 import { path } from "../route";
 import { historyOr } from "../remembered";
-import { contributions, Contributions, Rounds, took } from "../rounds";
+import { Contributions, Rounds, took } from "../rounds";
+import { contributions, inOrder } from "../shares";
 import { useDoc } from "../store";
 import { phaseTone } from "../words";
 
@@ -16,12 +18,23 @@ export function ContractPage({ name }: { name: string }) {
   const history = useDoc(`history/${name}`);
   const s = status?.value;
   const { history: h, lacks } = historyOr(history, s);
-  const peers = useMemo(() => peersOf(s, h), [s, h]);
+  const names = useMemo(() => peersOf(s, h).join("\n"), [s, h]);
+  const peers = useMemo(() => names.split("\n").filter(Boolean), [names]); // the same list as long as it has the same names
   const [chosen, setChosen] = useState<(string | null)[]>([]); // by colour, where there are more peers than colours
-  const hue = (node: string) => {
-    const i = peers.length <= hues ? peers.indexOf(node) : chosen.indexOf(node);
-    return i < 0 ? undefined : i;
-  };
+  const hue = useCallback(
+    (node: string) => {
+      const i = peers.length <= hues ? peers.indexOf(node) : chosen.indexOf(node);
+      return i < 0 ? undefined : i;
+    },
+    [peers, chosen],
+  );
+  const [known, going] = [!lacks, !lacks && !s?.over];
+  // Each part is made anew only when what it shows has changed.
+  const curves = useMemo(() => h && <Curves of={h} peers={peers} hue={hue} known={known} />, [h, peers, hue, known]);
+  const sessions = useMemo(() => s && <Peers of={s} history={h} hue={hue} />, [s, h, hue]);
+  const rounds = useMemo(() => h && <Rounds of={h} going={going} />, [h, going]);
+  const shares = useMemo(() => h && <Contributions of={h} hue={hue} />, [h, hue]);
+  const terms = useMemo(() => s && <Terms of={s} />, [s]);
   return (
     <>
       <ContractHead name={name} status={s} here="training" />
@@ -44,10 +57,10 @@ export function ContractPage({ name }: { name: string }) {
             {lacks && <Problem tone="warn" error={lacks.error} remedy={lacks.remedy} />}
             {peers.length > hues && <Choose peers={peers} chosen={chosen} set={setChosen} />}
             {h?.hidden && <p class="soft">{sentence(h.hidden)}</p>}
-            {h ? <Curves of={h} peers={peers} hue={hue} known={!lacks} /> : <Awaited what="curves" />}
+            {curves ?? <Awaited what="curves" />}
           </Section>
           <Section title="Peers" aside={<Source of="reported" />}>
-            <Peers of={s} history={h} hue={hue} />
+            {sessions}
           </Section>
           <Section
             title="Rounds"
@@ -64,7 +77,7 @@ export function ContractPage({ name }: { name: string }) {
                 <p>The first one begins when enough peers are ready.</p>
               </Empty>
             ) : (
-              <Rounds of={h} going={!lacks && !s.over} />
+              rounds
             )}
           </Section>
           {h && h.rounds.length > 0 && (
@@ -76,11 +89,11 @@ export function ContractPage({ name }: { name: string }) {
                 </>
               }
             >
-              <Contributions of={h} hue={hue} />
+              {shares}
             </Section>
           )}
           <Section title="Rules and terms">
-            <Terms of={s} />
+            {terms}
           </Section>
         </>
       )}
@@ -175,12 +188,12 @@ function Explanation({ of, status }: { of: Explain; status: Status }) {
 
 function peersOf(s: Status | undefined, h: History | undefined): string[] {
   const all = new Set(s?.sessions.map((x) => x.node));
-  for (const r of h?.rounds ?? []) for (const p of r.peers) all.add(p.node);
-  return [...all].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  if (h) for (const c of contributions(h).rows) all.add(c.node);
+  return [...all].sort(inOrder);
 }
 
 function Peers({ of: s, history, hue }: { of: Status; history: History | undefined; hue: (node: string) => number | undefined }) {
-  const gave = useMemo(() => new Map(history ? contributions(history).map((c) => [c.node, c]) : []), [history]);
+  const gave = useMemo(() => new Map(history ? contributions(history).rows.map((c) => [c.node, c]) : []), [history]);
   const [shown, more] = useFirst(s.sessions);
   const notes = s.sessions.some((x) => note(x, s.sessions) !== "–");
   if (s.sessions.length === 0) {
@@ -312,16 +325,17 @@ function Choose({ peers, chosen, set }: { peers: string[]; chosen: (string | nul
 }
 
 function Curves({ of: h, peers, hue, known }: { of: History; peers: string[]; hue: (node: string) => number | undefined; known: boolean }) {
+  const kept = useRef<Columns>(null);
+  const columns = (kept.current ??= new Columns(took));
   const { rounds, loss, metric, times } = useMemo(() => {
-    const rounds = h.rounds.map((r) => r.round);
+    columns.take(h.rounds);
     const drawn = [...peers].sort((a, b) => Number(hue(a) !== undefined) - Number(hue(b) !== undefined)); // those in colour above the others
-    const by = h.rounds.map((r) => new Map(r.peers.map((p) => [p.node, p])));
     const of = (what: "loss" | "metric"): Series[] => [
-      ...drawn.map((node) => ({ name: node, hue: hue(node), values: by.map((r) => r.get(node)?.[what] ?? null) })).filter((s) => s.values.some((v) => v != null)),
-      { name: "merged model", main: true, values: h.rounds.map((r) => r[what]) }, // above the others
+      ...drawn.map((node) => ({ name: node, hue: hue(node), values: columns.peers.get(node)?.[what] ?? [] })).filter((s) => s.values.some((v) => v != null)),
+      { name: "merged model", main: true, values: columns.main[what] }, // above the others
     ];
-    return { rounds, loss: of("loss"), metric: of("metric"), times: [{ name: "took", main: true, values: h.rounds.map(took) }] as Series[] };
-  }, [h, peers, peers.map(hue).join()]);
+    return { rounds: columns.rounds, loss: of("loss"), metric: of("metric"), times: [{ name: "took", main: true, values: columns.took }] as Series[] };
+  }, [h, peers, hue]);
   if (h.rounds.length === 0) return <Empty title="The curves begin with the first round." />;
   const none = known ? "The programs have reported none. A callback that is given validation data measures the merged model." : "What programs have reported of past rounds is not known.";
   return (
