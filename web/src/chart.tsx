@@ -2,11 +2,13 @@
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { Crowd } from "./crowd";
 import { count } from "./format";
+import type { Values } from "./history";
 
 export interface Series {
   name: string;
-  values: (number | null)[];
+  values: Values;
   /** the merged model's; the others are peers' */
   main?: boolean;
   /** drawn dashed */
@@ -41,35 +43,54 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const id = useId();
-  useColours(() => plot.current?.redraw(false));
   const shape = series.map((s) => `${s.name} ${s.hue}`).join("\n");
   const has = series.some((s) => s.values.some((v) => v != null));
   const data = useMemo(() => [rounds, ...series.map((s) => (log ? s.values.map((v) => (v != null && v > 0 ? v : null)) : s.values))] as uPlot.AlignedData, [rounds, series, log]);
-  const now = useRef({ data, series, format, ticks });
-  now.current = { data, series, format, ticks };
+  const now = useRef({ data, series, format, ticks, zoomed });
+  now.current = { data, series, format, ticks, zoomed };
+  const seen = useRef(true); // by who looks at the page
+  const draw = () => {
+    const u = plot.current;
+    const { data, zoomed } = now.current;
+    if (!u || u.data === data) return;
+    u.setData(data, !zoomed);
+    if (zoomed) u.redraw();
+  };
+  useColours(() => {
+    draw();
+    plot.current?.redraw(false);
+  });
 
   useEffect(() => {
     if (!box.current || !has) return;
-    const u = new uPlot(options(box.current, now, { log, unit }, { setAt, setNear, setZoomed }), now.current.data, box.current);
+    seen.current = true;
+    const u = new uPlot(options(box.current, now, { log, unit }, { setAt, setNear, setZoomed }, () => plot.current?.redraw(false)), now.current.data, box.current);
     plot.current = u;
     u.root.querySelector("canvas")?.setAttribute("aria-hidden", "true");
     const watcher = new ResizeObserver(([entry]) => entry && u.setSize({ width: Math.max(200, Math.floor(entry.contentRect.width)), height }));
     watcher.observe(box.current);
+    const looker = new IntersectionObserver(
+      (all) => {
+        seen.current = all.at(-1)!.isIntersecting;
+        if (seen.current) draw();
+      },
+      { rootMargin: "200px" },
+    );
+    looker.observe(box.current);
     return () => {
       watcher.disconnect();
+      looker.disconnect();
       plot.current = null;
       u.destroy();
     };
   }, [shape, log, has]);
 
   useEffect(() => {
-    const u = plot.current;
-    if (!u || u.data === data) return;
-    u.setData(data, !zoomed);
-    if (zoomed) u.redraw();
+    if (seen.current) draw();
   }, [data]);
 
   const move = (to: number) => {
+    draw();
     const u = plot.current;
     if (!u || rounds.length === 0) return;
     const i = Math.min(rounds.length - 1, Math.max(0, to));
@@ -85,6 +106,7 @@ export function Chart({ title, rounds, series, format, log: logFirst = false, ti
     move(to);
   };
   const whole = () => {
+    draw();
     const u = plot.current;
     if (u) u.setScale("x", { min: rounds[0]!, max: rounds[rounds.length - 1]! });
     setZoomed(false);
@@ -162,7 +184,8 @@ function Readout({ series, rounds, at, read, near, format, unit }: { series: Ser
   );
 }
 
-const looks = ["(prefers-color-scheme: dark)", "print"].map((query) => matchMedia(query));
+const paper = matchMedia("print");
+const looks = [matchMedia("(prefers-color-scheme: dark)"), paper];
 
 /** Calls back when colours are others: those of the system, or of paper. */
 function useColours(changed: () => void): void {
@@ -183,14 +206,23 @@ interface Told {
 /** Whether a curve has a name at its end: there is no room for those of many peers. */
 const named = (s: Series) => !!s.main || s.hue !== undefined;
 
+const thin = 0.75; // width of the curves of many peers
+
 const font = "11px system-ui, sans-serif";
 
-function options(box: HTMLElement, now: { current: { series: Series[]; format: (x: number) => string; ticks: ((x: number) => string) | undefined; data: uPlot.AlignedData } }, { log, unit }: { log: boolean; unit: string }, told: Told): uPlot.Options {
+function options(box: HTMLElement, now: { current: { series: Series[]; format: (x: number) => string; ticks: ((x: number) => string) | undefined; data: uPlot.AlignedData } }, { log, unit }: { log: boolean; unit: string }, told: Told, again: () => void): uPlot.Options {
   const style = getComputedStyle(box);
-  const color = (name: string) => style.getPropertyValue(name).trim();
+  const colors = new Map<string, string>(); // of what is drawn now: to look them up takes longer than to draw
+  const color = (name: string) => {
+    let value = colors.get(name);
+    if (value === undefined) colors.set(name, (value = style.getPropertyValue(name).trim()));
+    return value;
+  };
   const { series } = now.current;
   const stroke = (s: Series) => (s.main ? color("--ink") : s.hue === undefined ? color("--faint") : color(`--hue${s.hue}`));
   const axis = { stroke: () => color("--soft"), font, grid: { stroke: () => color("--line"), width: 1, filter: withValues }, ticks: { show: false } };
+  const others = series.flatMap((s, i) => (named(s) || s.dashed ? [] : [i + 1]));
+  const crowd = others.length > hues ? new Crowd(others, thin, again) : undefined;
   const gutter = series.length > 1 ? Math.min(110, Math.max(...series.filter(named).map((s) => measured(s.name))) + 22) : 8;
   return {
     width: Math.max(200, box.clientWidth),
@@ -206,11 +238,12 @@ function options(box: HTMLElement, now: { current: { series: Series[]; format: (
     ],
     series: [
       {},
-      ...series.map((s) => ({
+      ...series.map((s, i) => ({
         label: s.name,
         stroke: () => stroke(s), // as it is drawn: a page may be printed
-        width: s.main ? 2.25 : s.hue === undefined ? 0.75 : 1.25,
+        width: s.main ? 2.25 : s.hue === undefined ? thin : 1.25,
         ...(s.dashed && { dash: [6, 4] }),
+        ...(crowd && others.includes(i + 1) && { paths: () => null }), // it draws them
         spanGaps: true,
         points: { show: () => now.current.data[0].length < 3 },
       })),
@@ -219,6 +252,9 @@ function options(box: HTMLElement, now: { current: { series: Series[]; format: (
       setCursor: [(u) => told.setAt(u.cursor.idx ?? null)],
       setSeries: [(u, i) => told.setNear(i == null ? null : ((u.series[i]?.label as string) ?? null))],
       setSelect: [(u) => u.select.width > 0 && told.setZoomed(true)],
+      drawClear: [() => colors.clear()],
+      drawAxes: [(u) => crowd?.draw(u, color("--faint"), paper.matches)],
+      destroy: [() => crowd?.stop()],
       draw: [(u) => series.length > 1 && ends(u, now.current.series, stroke, color("--ink"))],
     },
   };

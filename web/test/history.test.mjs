@@ -7,6 +7,7 @@ import { runnerImport } from "vite";
 const source = async (name) => (await runnerImport(path.join(import.meta.dirname, "../src", name), { configFile: false, logLevel: "error" })).module;
 const { Columns, merged } = await source("history.ts");
 const { Tally } = await source("shares.ts");
+const { placed, points } = await source("crowd.ts");
 
 let seed = 7;
 const random = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
@@ -117,4 +118,33 @@ test("contributions: the height in each round is the peer's share, and a round w
       }
     }
   }
+});
+
+test("curves: columns of pixels keep what goes in, what comes out, the least and the most", () => {
+  for (const [n, wide] of [[0, 100], [1, 100], [50, 400], [1200, 300], [1200, 10]]) {
+    const x = Array.from({ length: n }, (_, i) => i + 1);
+    const y = x.map(() => (random() < 0.1 ? null : random()));
+    const at = (round) => (wide * (round - 1)) / n;
+    const got = points(x, y, 0, n, at, (v) => v);
+    const pairs = got.flatMap((v, i) => (i % 2 === 0 ? [[v, got[i + 1]]] : []));
+    const real = x.flatMap((round, i) => (y[i] === null ? [] : [[at(round), y[i]]]));
+    const known = new Set(real.map(String));
+    for (const [i, p] of pairs.entries()) assert.ok(known.has(String(p)) && (i === 0 || p[0] > pairs[i - 1][0]), `${p}`);
+    if (n < wide) assert.deepEqual(pairs, real);
+    for (let column = 0; column < wide; column++) {
+      const [some, all] = [pairs, real].map((of) => of.filter(([x]) => Math.floor(x) === column));
+      assert.ok(some.length <= 4);
+      if (all.length === 0) continue;
+      assert.deepEqual([some[0], some.at(-1)], [all[0], all.at(-1)]);
+      for (const of of [Math.min, Math.max]) assert.equal(of(...some.map((p) => p[1])), of(...all.map((p) => p[1])));
+    }
+  }
+});
+
+test("curves: a picture is where its values are", () => {
+  const of = { width: 400, height: 200, x: [0, 100], y: [0, 2], log: false };
+  assert.deepEqual(placed(of, of), [0, 0, 400, 200]);
+  assert.deepEqual(placed(of, { ...of, x: [0, 200] }), [0, 0, 200, 200]);
+  assert.deepEqual(placed(of, { ...of, y: [0, 4] }), [0, 100, 400, 100]);
+  assert.deepEqual(placed({ ...of, y: [1, 10], log: true }, { ...of, y: [1, 100], log: true }).map(Math.round), [0, 100, 400, 100]);
 });

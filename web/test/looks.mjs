@@ -16,6 +16,7 @@ export async function picture(page, out, name) {
     await page.setViewportSize(size);
     await page.emulateMedia(media);
     await page.waitForTimeout(150); // curves are drawn anew
+    await page.waitForFunction(() => !document.querySelector("[data-drawing]"));
     const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     if (over > 0) console.log(`${name}, ${look}: ${over} px too wide`);
     await page.screenshot({ path: path.join(out, `${name}-${look}.png`), fullPage: true, timeout: 120_000 }); // a long page on a slow machine
