@@ -34,7 +34,13 @@ func healthCommands() []*Command {
 type healthJSON struct {
 	Healthy bool             `json:"healthy" doc:"all nodes are that have not left"`
 	Nodes   []nodeHealthJSON `json:"nodes" doc:"by role and name"`
-	Pairs   []pairJSON       `json:"pairs" doc:"nodes that need each other and whose connection is not well, those without one first; the others are well"`
+	Pairs   []pairJSON       `json:"pairs" doc:"nodes that need each other and whose connection is not well, those without one first"`
+	Linked  []linkedJSON     `json:"linked" doc:"groups of nodes between which connections are well: of each two of a group, unless pairs has the two; of other nodes none is needed, or known"`
+}
+
+// linkedJSON is one group of `get health -o json`.
+type linkedJSON struct {
+	Nodes []string `json:"nodes" doc:"two or more, by name"`
 }
 
 // pairJSON is one pair of `get health -o json`.
@@ -129,9 +135,12 @@ func newer(a, b *swarmv1.NodeHealth) bool {
 func printHealth(s *Session, nodes []*swarmv1.NodeHealth, all bool) error {
 	reach := healthPairs(nodes)
 	if s.JSON {
-		out := healthJSON{Healthy: all, Nodes: []nodeHealthJSON{}, Pairs: []pairJSON{}}
+		out := healthJSON{Healthy: all, Nodes: []nodeHealthJSON{}, Pairs: []pairJSON{}, Linked: []linkedJSON{}}
 		for _, p := range reach.NotWell() {
 			out.Pairs = append(out.Pairs, pairJSON{p.A, p.B, string(p.State), p.Dials(), strings.Join(p.Details(), "; "), p.Remedy()})
+		}
+		for _, names := range reach.Linked() {
+			out.Linked = append(out.Linked, linkedJSON{names})
 		}
 		for _, n := range nodes {
 			count := reach.Count(text.Line(n.GetName()))

@@ -249,8 +249,9 @@ one way: sl-0 and sl-1
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
 	var doc struct {
-		Nodes []struct{ Needs, Reaches int }
-		Pairs []struct{ A, B, State, Dials, Detail, Remedy string }
+		Nodes  []struct{ Needs, Reaches int }
+		Pairs  []struct{ A, B, State, Dials, Detail, Remedy string }
+		Linked []struct{ Nodes []string }
 	}
 	if err := json.Unmarshal([]byte(askReach(t, "get", "health", "-o", "json")), &doc); err != nil {
 		t.Fatal(err)
@@ -258,6 +259,9 @@ one way: sl-0 and sl-1
 	if p := doc.Pairs; len(p) != 3 || p[0].State != "none" || p[0].A != "sl-0" || p[0].B != "sl-2" || p[2].State != "one way" || p[2].Dials != "sl-0" || !strings.Contains(p[2].Remedy, "identity check") ||
 		doc.Nodes[0].Needs != 4 || doc.Nodes[0].Reaches != 2 {
 		t.Errorf("JSON: %+v", doc)
+	}
+	if l := doc.Linked; len(l) != 5 || strings.Join(l[0].Nodes, " ") != "sl-0 sl-1 sl-2 sl-3" || strings.Join(l[4].Nodes, " ") != "sl-3 sn-0" {
+		t.Errorf("JSON: %+v", l)
 	}
 }
 

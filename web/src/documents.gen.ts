@@ -266,8 +266,10 @@ export interface Health {
   healthy: boolean;
   /** by role and name */
   nodes: NodeHealth[];
-  /** nodes that need each other and whose connection is not well, those without one first; the others are well */
+  /** nodes that need each other and whose connection is not well, those without one first */
   pairs: Pair[];
+  /** groups of nodes between which connections are well: of each two of a group, unless pairs has the two; of other nodes none is needed, or known */
+  linked: Linked[];
 }
 
 export interface NodeHealth {
@@ -314,6 +316,11 @@ export interface Pair {
   detail: string;
   /** what to do, with the command that checks it; empty: nothing has to be done */
   remedy: string;
+}
+
+export interface Linked {
+  /** two or more, by name */
+  nodes: string[];
 }
 
 export interface Contracts {

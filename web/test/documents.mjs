@@ -64,7 +64,7 @@ export function proof(stage, round) {
 export function empty() {
   const docs = recorded("waiting");
   docs.nodes = { nodes: docs.nodes.nodes.filter((n) => n.role === "sn"), bans: [], no_quorum: null, candidates: [], invited: [] };
-  docs.health = { healthy: true, nodes: docs.health.nodes.filter((n) => n.role === "sn"), pairs: [] };
+  docs.health = { healthy: true, nodes: docs.health.nodes.filter((n) => n.role === "sn"), pairs: [], linked: docs.health.linked.filter((g) => g.nodes.every((n) => n.startsWith("sn-"))) };
   docs.contracts = { contracts: [], no_quorum: null };
   docs.assignments = { assignments: [], left_out: 0 };
   docs.approvals = { approvals: [] };
@@ -102,8 +102,9 @@ export function large(nodes, rounds) {
   Object.assign(all[40], { banned: true, state: "banned", live: false });
   docs.nodes = { ...docs.nodes, nodes: all };
   const like = Object.fromEntries(docs.health.nodes.map((n) => [n.role, n]));
-  docs.health = { healthy: false, nodes: all.map((n) => ({ ...like[n.role], name: n.name })), pairs: [{ a: all[20].name, b: all[30].name, state: "none", dials: "", detail: `${all[20].name} cannot open 10.1.0.30:30305 (${all[30].name}): connection refused, for 4 min`, remedy: `check on the host of ${all[20].name}: swarmctl identity check 10.1.0.30:30305` }] };
+  docs.health = { healthy: false, nodes: all.map((n) => ({ ...like[n.role], name: n.name })), pairs: [{ a: all[20].name, b: all[30].name, state: "none", dials: "", detail: `${all[20].name} cannot open 10.1.0.30:30305 (${all[30].name}): connection refused, for 4 min`, remedy: `check on the host of ${all[20].name}: swarmctl identity check 10.1.0.30:30305` }, { a: all[18].name, b: all[19].name, state: "not known", dials: "", detail: `neither of ${all[18].name} and ${all[19].name} tells of it`, remedy: "" }] };
   const peers = all.filter((n) => n.role === "sl").map((n) => n.name);
+  docs.health.linked = [peers, ...peers.map((name, i) => [name, all[i % 3].name]), ...all.slice(1, 5).map((n) => [all[0].name, n.name])].map((nodes) => ({ nodes }));
   const status = docs[`contract/${contract}`];
   const session = status.sessions[0];
   docs[`contract/${contract}`] = { ...status, sessions: peers.map((node, i) => ({ ...session, id: String(i), node, epochs_done: 20 + (i % 5), loss: 0.3 + i / 500 })) };

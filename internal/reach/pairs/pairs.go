@@ -2,6 +2,7 @@ package pairs
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -171,6 +172,28 @@ func (c Count) String() string {
 	}
 	if len(notes) > 0 {
 		out += " (" + strings.Join(notes, "; ") + ")"
+	}
+	return out
+}
+
+// Linked says in few words which pairs are well: each two nodes of a group are, unless NotWell has them. The SLs of a contract are one group.
+func (t *Table) Linked() [][]string {
+	var out [][]string
+	peers, in := map[string][]string{}, map[string]string{} // by contract; its contract by name
+	for _, n := range t.Nodes {
+		if c := n.Links.GetContract(); n.Role == naming.RoleSL && c != "" {
+			peers[c], in[n.Name] = append(peers[c], n.Name), c
+		}
+	}
+	for _, c := range slices.Sorted(maps.Keys(peers)) {
+		if len(peers[c]) > 1 {
+			out = append(out, peers[c])
+		}
+	}
+	for _, p := range t.Pairs {
+		if c := in[p.A]; p.State == Well && (c == "" || c != in[p.B]) {
+			out = append(out, []string{p.A, p.B})
+		}
 	}
 	return out
 }

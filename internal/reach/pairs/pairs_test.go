@@ -180,6 +180,44 @@ func TestCount(t *testing.T) {
 	}
 }
 
+// TestLinked: groups, without the pairs that are not well, are the pairs that are well, and a large swarm needs few words for them.
+func TestLinked(t *testing.T) {
+	var large []pairs.Node
+	for i := range 97 {
+		large = append(large, sl(fmt.Sprintf("hospital-%02d", i)))
+	}
+	large[7].Links.Links = append(large[7].Links.Links, shut("hospital-08", false), untried("hospital-09"), shut("hospital-10", true))
+	elsewhere, alone, idle := sl("x"), sl("y"), sl("z")
+	elsewhere.Links.Contract, alone.Links.Contract, idle.Links.Contract = "d", "e", ""
+	for _, nodes := range [][]pairs.Node{nil, hospitals(), append(large, sn("sn-0"), sn("sn-1"), sn("sn-2"), elsewhere, alone, idle)} {
+		table := pairs.Tabulate(nodes)
+		of := func(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
+		want, got, words := map[[2]string]bool{}, map[[2]string]bool{}, 0
+		for _, p := range table.Pairs {
+			if p.State == pairs.Well {
+				want[of(p.A, p.B)] = true
+			}
+		}
+		for _, group := range table.Linked() {
+			for i, a := range group {
+				words += len(a)
+				for _, b := range group[i+1:] {
+					got[of(a, b)] = true
+				}
+			}
+		}
+		for _, p := range table.NotWell() {
+			delete(got, of(p.A, p.B))
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%d nodes: -want +got\n%s", len(nodes), d)
+		}
+		if words > 4<<10 {
+			t.Errorf("%d bytes of names for %d pairs", words, len(want))
+		}
+	}
+}
+
 // TestLargeSwarmShowsOnlyWhatIsNotWell: of a hundred nodes no matrix is drawn, what is well costs nothing, and the list ends.
 func TestLargeSwarmShowsOnlyWhatIsNotWell(t *testing.T) {
 	var nodes []pairs.Node
