@@ -10,6 +10,9 @@ export function marks(n: Node): string[] {
   return [n.leader && "leader", n.sentinel && "Sentinel"].filter((x): x is string => !!x);
 }
 
+/** As what an SL runs its program, empty for other nodes. */
+export const programs = (n: Node) => (n.role !== "sl" ? "" : n.runtime === "docker" ? "containers" : n.runtime);
+
 /** A node's state in one word, and how good it is. */
 export function nodeTone(n: Node, h: NodeHealth | undefined): { tone: Tone; word: string } {
   if (n.banned || n.state === "banned") return { tone: "bad", word: "banned" };

@@ -48,6 +48,32 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  const drawn = (page, kind) => page.locator(`.swarm .link.${kind}`).evaluateAll((all) => all.reduce((n, x) => n + (x.getAttribute("d").match(/M/g)?.length ?? 0), 0));
+
+  test("map: lines are connections of which health tells, and there are none where it is not known", async () => {
+    const docs = recorded("training");
+    const [a, b, c] = docs.health.linked[0].nodes;
+    docs.health.pairs = [{ a, b, state: "not known", dials: "", detail: `neither of ${a} and ${b} tells of it`, remedy: "" }];
+    await on(docs, { stage: "training" }, async (page, server) => {
+      await page.waitForSelector(".swarm");
+      const counts = async () => Object.fromEntries(await Promise.all(["models", "control", "raft", "unknown"].map(async (kind) => [kind, await drawn(page, kind)])));
+      assert.deepEqual(await counts(), { models: 2, control: 3, raft: 2, unknown: 1 });
+      assert.ok((await text(page, ".map .key"))[0].includes("not known"));
+      const told = await page.locator(`.swarm [data-node="${c}"] > title`).textContent();
+      const of = docs.nodes.nodes.find((n) => n.name === c);
+      for (const words of [`version ${of.version}`, `runs programs as ${of.runtime}`, "seen by a leader 2026-11-28 01:3"]) assert.ok(told.includes(words), told);
+      server.set("nodes", { ...docs.nodes, nodes: docs.nodes.nodes.map((n) => (n.name === c ? { ...n, live: false, state: "dead" } : n)) }); // what health tells of it is old
+      await page.waitForFunction(() => document.querySelector(".link.models").getAttribute("d") === "");
+      assert.deepEqual(await counts(), { models: 0, control: 2, raft: 2, unknown: 1 });
+    });
+    docs.health = { error: "get health: not allowed", remedy: "ask an operator" };
+    await on(docs, { stage: "training" }, async (page) => {
+      await page.getByText("No connection is drawn: health is not known.").waitFor();
+      assert.equal(await drawn(page, "link"), 0);
+      assert.equal(await page.locator(".swarm a").count(), docs.nodes.nodes.length);
+    });
+  });
+
   test("contract: peers, rounds, a failed attempt and rules", async () => {
     const docs = recorded("trouble");
     const status = docs[`contract/${contract}`];
@@ -557,6 +583,11 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     await on(docs, { stage: "training" }, async (page) => {
       await page.waitForSelector(".swarm");
       assert.equal(await page.locator(".swarm a").count(), 100);
+      assert.equal(await drawn(page, "models"), 0);
+      await page.locator('.swarm a[href="#/node/hospital-18"]').focus();
+      const others = docs.nodes.nodes.filter((n) => n.role === "sl" && n.live && n.name !== "hospital-18").length;
+      await page.waitForFunction(() => document.querySelector(".swarm .link.unknown"));
+      assert.deepEqual([await drawn(page, "models"), await drawn(page, "unknown")], [others - 1, 1]);
       assert.equal((await rows(page, "Nodes")).length, 25);
       await page.getByRole("button", { name: "show all 100" }).click();
       assert.equal((await rows(page, "Nodes")).length, 100);

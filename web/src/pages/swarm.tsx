@@ -6,7 +6,7 @@ import { SwarmMap } from "../map";
 import { Digest, Empty, Facts, Problem, Quorum, Section, Shown, State, Table, Time, useFirst, Words } from "../parts";
 import { path } from "../route";
 import { useDoc } from "../store";
-import { marks, nodeTone, phaseTone, roles } from "../words";
+import { marks, nodeTone, phaseTone, programs, roles } from "../words";
 
 export function SwarmPage() {
   const swarm = useDoc("swarm");
@@ -233,7 +233,7 @@ function NodeTable({ of, health }: { of: Nodes; health: Health | undefined }) {
             </td>
             <td class="n">{n.needs ? `${n.reaches} of ${n.needs}` : "–"}</td>
             <td class="nowrap">{address(n)}</td>
-            <td>{n.role === "sl" ? (n.runtime === "docker" ? "containers" : n.runtime) || "–" : "–"}</td>
+            <td>{programs(n) || "–"}</td>
             <td class="nowrap">{n.version || "–"}</td>
           </tr>
         );
