@@ -9,7 +9,7 @@ export type Doc<T> = Omit<Document, "value"> & { value?: T };
 
 /** How the page stands with the swarm. */
 export interface Contact {
-  /** connecting: nothing came yet; live; stale: swarmctl has no SN; ended: it has said so; lost: it does not answer; out: it refuses this page */
+  /** connecting: nothing came yet, or nothing since the page was left; live; stale: swarmctl has no SN; ended: it has said so; lost: it does not answer; out: it refuses this page */
   state: "connecting" | "live" | "stale" | "ended" | "lost" | "out";
   sn: string;
   since: number;
@@ -22,6 +22,7 @@ const retry = 2_000;
 const together = 15; // ms in which documents that come together do so
 const pace = 250; // ms between two times that watchers are told of what changes
 const kept = 80; // documents of pages that were left
+const asked = ["swarm", "nodes"]; // documents that come of an SN which answers now, and of nothing else
 
 class Store {
   contact: Contact = { state: "connecting", sn: "", since: Date.now(), problem: "", remedy: "" };
@@ -36,11 +37,14 @@ class Store {
   private telling: number | undefined; // the timer until they are
   private heard = 0; // when an event came last: of then is what is shown
   private opened = 0;
+  private left = 0; // of when what is shown is, from the page's leaving on until something comes that is newer; else 0
+  private told: Link | undefined; // how swarmctl stands with the swarm, as it has said last
+  private failed = new Map<string, Doc<unknown>>(); // documents that did not come meanwhile: the swarm may be gone, and what was known stays
 
   constructor() {
     setInterval(() => this.listen(), 5_000);
     addEventListener("online", () => this.reopen());
-    document.addEventListener("visibilitychange", () => this.reopen(0)); // browsers have few streams to one server, for all tabs together
+    document.addEventListener("visibilitychange", () => this.turn()); // browsers have few streams to one server, for all tabs together
     onKey(() => this.reopen());
   }
 
@@ -96,6 +100,18 @@ class Store {
     this.telling = names.length > 0 ? setTimeout(() => this.tellAll(), pace) : undefined;
   }
 
+  /** Leaves the swarm when nobody sees the page, and comes back when somebody does: until something is newer the page is not live. */
+  private turn(): void {
+    if (document.hidden) this.leave();
+    else if (this.contact.state === "live") this.meet({ ...this.contact, state: "connecting" });
+    this.reopen(0);
+  }
+
+  /** Notes of when what is shown is. */
+  private leave(): void {
+    if (this.contact.state !== "connecting") this.left ||= this.known();
+  }
+
   private reopen(delay = 20): void {
     clearTimeout(this.due);
     this.due = setTimeout(() => void this.connect(), delay);
@@ -130,6 +146,7 @@ class Store {
       // it has broken off, or nobody is there
     }
     if (stop !== this.stop) return;
+    if (why) this.leave();
     if (why) this.meet({ state: "out", sn: "", since: this.known(), problem: why.error, remedy: why.remedy });
     else if (!came) this.lose();
     this.reopen(came && this.contact.state !== "ended" ? 0 : retry);
@@ -137,24 +154,51 @@ class Store {
 
   private hear(event: string, data: string): void {
     this.heard = Date.now();
-    if (["lost", "connecting", "out"].includes(this.contact.state)) {
-      this.meet({ state: "live", sn: this.contact.sn, since: Date.now(), problem: "", remedy: "" });
-    }
-    if (event === "doc") this.take(JSON.parse(data) as Doc<unknown>);
     if (event === "link") {
-      const link = JSON.parse(data) as Link;
-      const state = link.state === "live" || link.state === "ended" ? link.state : "stale";
-      this.meet({ state, sn: link.sn, since: Date.parse(link.since) || Date.now(), problem: link.problem, remedy: link.remedy });
+      this.told = JSON.parse(data) as Link;
+      if (this.told.state === "stale") this.failed.clear();
     }
+    if (event === "doc") this.come(JSON.parse(data) as Doc<unknown>);
+    if (event === "" && this.told?.state === "live") this.renewed(); // it would have said by now that no SN answers
+    if (event === "link" || ["lost", "connecting", "out"].includes(this.contact.state)) this.stand();
+  }
+
+  /** Takes a document. One that did not come takes no value's place while the swarm can't be asked, or may not have been. */
+  private come(doc: Doc<unknown>): void {
+    this.failed.delete(doc.name);
+    if (doc.value === undefined && this.docs.get(doc.name)?.value !== undefined) {
+      if (this.told?.state === "stale") return;
+      if (this.left) return void this.failed.set(doc.name, doc);
+    }
+    if (doc.value !== undefined && asked.includes(doc.name)) this.renewed();
+    this.take(doc);
+  }
+
+  /** Notes that what is shown is of now again. */
+  private renewed(): void {
+    if (!this.left) return;
+    this.left = 0;
+    for (const doc of this.failed.values()) this.take(doc);
+    this.failed.clear();
+    this.stand();
+  }
+
+  /** Shows how swarmctl stands with the swarm; while what is shown is older than that, of when it is. */
+  private stand(): void {
+    const { state, sn, since, problem, remedy } = this.told ?? { state: "live", sn: this.contact.sn, since: "", problem: "", remedy: "" };
+    const is = state === "live" ? (this.left ? "connecting" : "live") : state === "ended" ? "ended" : "stale";
+    const at = Date.parse(since) || Date.now();
+    this.meet({ state: is, sn, since: this.left ? Math.min(this.left, at) : at, problem, remedy });
   }
 
   /** Of when what is shown is. */
   private known(): number {
     const { state, since } = this.contact;
-    return state === "live" || state === "connecting" ? this.heard || Date.now() : since;
+    return this.left || (state === "live" || state === "connecting" ? this.heard || Date.now() : since);
   }
 
   private lose(): void {
+    this.leave();
     if (this.contact.state === "lost" || this.contact.state === "ended") return;
     this.meet({ state: "lost", sn: this.contact.sn, since: this.known(), problem: "swarmctl dashboard does not answer", remedy: "start it again if it has ended, and open the address that it prints" });
   }

@@ -230,27 +230,57 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     }
   });
 
+  /** Brings the page to the front, or puts it behind others. */
+  const show = (page, seen) =>
+    page.evaluate((hidden) => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, !seen);
+
+  /** Waits until pages have a number of streams. */
+  const streams = async (server, n) => {
+    for (let i = 0; server.streams() !== n; i++) {
+      assert.ok(i < 200, `${server.streams()} streams, not ${n}`);
+      await new Promise((done) => setTimeout(done, 25));
+    }
+  };
+
   test("a page that nobody sees has no stream, and one that is shown again has", async () => {
     await on(recorded("trouble"), {}, async (page, server) => {
       await page.waitForSelector(".live.live");
-      const show = (hidden) =>
-        page.evaluate((hidden) => {
-          Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
-          document.dispatchEvent(new Event("visibilitychange"));
-        }, hidden);
-      const streams = async (n) => {
-        for (let i = 0; server.streams() !== n; i++) {
-          assert.ok(i < 200, `${server.streams()} streams, not ${n}`);
-          await new Promise((done) => setTimeout(done, 25));
-        }
-      };
-      await streams(1);
-      await show(true);
-      await streams(0);
+      await streams(server, 1);
+      await show(page, false);
+      await streams(server, 0);
       assert.equal(await page.getByText("This page is stale").count(), 0);
-      await show(false);
-      await streams(1);
+      await show(page, true);
+      await streams(server, 1);
       await page.waitForSelector(".live.live");
+    });
+  });
+
+  test("a page that is shown again is not live before something newer has come, and says of when it is", async () => {
+    const docs = recorded("trouble");
+    const known = { ...docs };
+    await on(docs, {}, async (page, server) => {
+      await page.waitForSelector(".live.live");
+      await page.waitForSelector("table");
+      await show(page, false);
+      await streams(server, 0);
+      await page.clock.setFixedTime(new Date("2026-11-29T08:00:00Z"));
+      for (const name of Object.keys(docs)) docs[name] = null; // nothing comes
+      await show(page, true);
+      await streams(server, 1);
+      await page.waitForSelector(".live.connecting");
+      server.link({ state: "stale", sn: "127.0.41.1:30304", since: "2026-11-29T08:00:00Z", problem: "no SN has answered for 6 s", remedy: "see whether the SNs run" });
+      await page.getByText("This page is stale: what it shows is what was known on 2026-11-28 at 01:36:28 UTC. No SN has answered for 6 s.").waitFor();
+      server.set("nodes", { error: "no SN answers", remedy: "" });
+      server.link({ state: "live", sn: "127.0.41.1:30304", since: "2026-11-29T08:00:09Z", problem: "", remedy: "" });
+      await page.waitForSelector(".live.connecting");
+      assert.equal((await rows(page, "Nodes")).length, 7); // what was known stays
+      server.set("swarm", known.swarm);
+      await page.waitForSelector(".live.live");
+      server.set("nodes", { error: "list nodes: not allowed", remedy: "" }); // that is an answer
+      await page.getByText("list nodes: not allowed").waitFor();
     });
   });
 
