@@ -1,6 +1,6 @@
 // What all pages are made of.
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useReducer, useState } from "preact/hooks";
+import { useEffect, useId, useReducer, useRef, useState } from "preact/hooks";
 import { absolute, count, names, relative, rough, short } from "./format";
 import { useContact, type Doc } from "./store";
 import type { NoQuorum } from "./documents.gen";
@@ -160,6 +160,20 @@ export function Shown<T>({ doc, what, instead, children }: { doc: Doc<T> | undef
   if (!doc) return <Awaited what={what} />;
   if (doc.value === undefined) return <Problem error={doc.error ?? `there is no answer about ${what}`} remedy={doc.remedy} />;
   return <>{children(doc.value)}</>;
+}
+
+/** As Shown, and under an error what there was last: nobody loses what they work in. */
+export function Kept<T>({ doc, what, children }: { doc: Doc<T> | undefined; what: string; children: (value: T) => ComponentChildren }) {
+  const last = useRef<T | undefined>(undefined);
+  if (doc?.value !== undefined) last.current = doc.value;
+  const value = last.current;
+  return (
+    <>
+      {!doc && value === undefined && <Awaited what={what} />}
+      {doc && doc.value === undefined && <Problem alert error={doc.error ?? `there is no answer about ${what}`} remedy={doc.remedy} />}
+      {value !== undefined && children(value)}
+    </>
+  );
 }
 
 /** Too few SNs answer. */

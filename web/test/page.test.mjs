@@ -433,6 +433,53 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("a task is approved by keyboard: the focus goes to what is to be read, then to what came of it", async () => {
+    const docs = withJob("trouble");
+    docs.swarm.actions = true;
+    docs.approvals.approvals[0].by = "spiffe://swarm.learning/swarm/swci/ada";
+    docs["body/train"] = { name: "train", digest: docs.approvals.approvals[0].digest, lines: ["Name: train", "Command: run.sh"] };
+    const waiting = docs.approvals;
+    const focused = (page, words) => page.waitForFunction((words) => document.activeElement !== document.body && (document.activeElement.ariaLabel ?? document.activeElement.textContent).includes(words), words, { timeout: 5000 });
+    await on(docs, { hash: "tasks" }, async (page, server) => {
+      await page.getByRole("button", { name: "Approve…" }).focus();
+      await page.keyboard.press("Enter");
+      await focused(page, "what train has hosts do");
+      server.answer({ error: "approve task train on swop-1: no quorum", remedy: "wait" });
+      const sign = async () => {
+        await page.keyboard.press("Tab"); // the digest
+        await page.keyboard.press("Tab");
+        await focused(page, "Sign the approval");
+        await page.keyboard.press("Enter");
+      };
+      await sign();
+      await focused(page, "no quorum");
+      assert.equal(await page.locator(".card [role=alert]").count(), 1);
+      await page.getByRole("button", { name: "Approve…" }).focus();
+      await page.keyboard.press("Enter");
+      await focused(page, "what train has hosts do");
+      server.answer({ said: "approved on swop-1" });
+      await sign();
+      await focused(page, "approved on swop-1");
+      await page.getByText("You have signed; swop-1 has yet to take it.").waitFor();
+      assert.equal(await page.getByRole("button", { name: /Approve…|Refuse…/ }).count(), 0);
+      const refused = { approvals: [{ ...waiting.approvals[0], text: "that word does not count here" }] };
+      server.set("approvals", refused);
+      await page.getByRole("button", { name: "Refuse…" }).focus();
+      await page.keyboard.press("Enter");
+      await page.waitForFunction(() => document.activeElement.tagName === "INPUT");
+      await page.keyboard.type("the image is unknown");
+      server.set("approvals", { error: "list approvals: timed out", remedy: "wait" });
+      await page.getByText("list approvals: timed out").waitFor();
+      assert.equal(await page.getByLabel("because").inputValue(), "the image is unknown"); // what was typed stays
+      server.set("approvals", refused);
+      await page.getByText("list approvals: timed out").waitFor({ state: "detached" });
+      await page.getByRole("button", { name: "not now" }).press("Enter");
+      await focused(page, "Refuse…");
+      server.set("approvals", { approvals: [] });
+      await focused(page, "swop-1 waits no more for a word about task train.");
+    });
+  });
+
   test("job and events", async () => {
     await on(withJob("trouble"), { hash: "job/mnist-ddp" }, async (page) => {
       const members = await rows(page, "Members");

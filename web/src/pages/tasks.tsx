@@ -1,8 +1,8 @@
 // Tasks and jobs: what waits for a word, what hosts carry out, what was written.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Approval, TaskBody } from "../documents.gen";
 import { count, many } from "../format";
-import { Awaited, Digest, Empty, Id, Problem, Section, Shown, State, Table, Time, Words } from "../parts";
+import { Digest, Empty, Id, Kept, Problem, Section, Shown, State, Table, Time, Words } from "../parts";
 import { path } from "../route";
 import { act, ask, useDoc, type Doc } from "../store";
 import { verdictTone } from "../words";
@@ -14,6 +14,13 @@ export function TasksPage() {
   const assignments = useDoc("assignments");
   const tasks = useDoc("tasks");
   const [done, setDone] = useState(""); // what was signed last: its card has gone then
+  const [gone, setGone] = useState(""); // what went while somebody was at it
+  const result = useRef<HTMLParagraphElement>(null);
+  const tell = (said: string, left = "") => {
+    setDone(said);
+    setGone(left);
+    if (said || left) requestAnimationFrame(() => free() && result.current?.focus());
+  };
   return (
     <>
       <header class="title">
@@ -21,26 +28,27 @@ export function TasksPage() {
         <p class="lead">What operators have hosts carry out, and what hosts ask before.</p>
       </header>
       <Section title="Waits for approval">
-        <p role="status">
+        <p role="status" tabIndex={-1} ref={result}>
           {done && (
             <>
               <State tone="good">signed</State> {done}
             </>
           )}
+          {gone}
         </p>
-        <Shown doc={approvals} what="approvals">
+        <Kept doc={approvals} what="approvals">
           {(a) =>
             a.approvals.length === 0 ? (
               <Empty title="No host waits for a word." />
             ) : (
               <ul class="cards">
                 {a.approvals.map((x) => (
-                  <Word key={x.assignment + x.host} of={x} may={!!swarm?.value?.actions} own={swarm?.value?.identity?.spiffe_id ?? ""} done={setDone} />
+                  <Word key={x.assignment + x.host} of={x} may={!!swarm?.value?.actions} own={swarm?.value?.identity?.spiffe_id ?? ""} tell={tell} />
                 ))}
               </ul>
             )
           }
-        </Shown>
+        </Kept>
       </Section>
       <Section title="Jobs">
         <Shown doc={jobs} what="jobs">
@@ -202,29 +210,56 @@ function LeftOut({ n }: { n: number }) {
   return n > 0 ? <p class="soft small">{many(n, "older one")} left out, for which the SN's answer has no room. The ledger has all.</p> : null;
 }
 
-/** What waits for an operator's word, and the means to give it. */
-function Word({ of: a, may, own, done }: { of: Approval; may: boolean; own: string; done: (said: string) => void }) {
+/** Whether the focus may be moved: it is in an element, or what had it has gone. */
+const free = (element?: Element | null) => document.activeElement === document.body || !!element?.contains(document.activeElement);
+
+/** What waits for an operator's word, and the means to give it. The focus goes where there is something to read, or to do, next. */
+function Word({ of: a, may, own, tell }: { of: Approval; may: boolean; own: string; tell: (said: string, left?: string) => void }) {
   const [mode, setMode] = useState<"" | "approve" | "refuse" | "busy">("");
   const [reason, setReason] = useState("");
   const [failed, setFailed] = useState<{ error?: string; remedy?: string }>();
   const [body, setBody] = useState<Doc<TaskBody>>();
+  const [signed, setSigned] = useState(""); // what was to be signed, as it was then: until it is another, nothing more is
+  const card = useRef<HTMLLIElement>(null);
+  const from = useRef("approve"); // what "not now" leads back to
+  const focus = (part: string) => void requestAnimationFrame(() => free(card.current) && card.current?.querySelector<HTMLElement>(part)?.focus());
+  const turn = (to: "approve" | "refuse") => {
+    from.current = to;
+    setFailed(undefined);
+    setMode(to);
+  };
+  const back = () => {
+    setMode("");
+    focus(`button.${from.current}`);
+  };
   const give = async (word: "approve" | "refuse") => {
     setMode("busy");
-    done("");
+    focus(".awaited");
+    tell("");
     const said = await act({ do: word, task: a.task, host: a.host, digest: a.digest, reason: word === "refuse" ? reason : "" });
     setFailed(said);
     setMode("");
-    if (said.said) done(said.said);
+    if (!said.said) return focus(".failure");
+    here.current = false;
+    setSigned(JSON.stringify(a));
+    tell(said.said);
   };
   const read = async () => {
-    setMode("approve");
+    turn("approve");
     setBody(undefined);
+    focus(".awaited");
     setBody(await ask<TaskBody>(`body/${a.task}`));
+    focus(".to-read");
   };
+  const here = useRef(false); // somebody is at it
+  const leave = (e: FocusEvent) => {
+    if (e.relatedTarget && !card.current?.contains(e.relatedTarget as Element)) here.current = false;
+  };
+  useEffect(() => () => void (here.current && tell("", `${a.host} waits no more for a word about task ${a.task}.`)), []);
   const same = body?.value?.digest === a.digest;
   const tooLong = new TextEncoder().encode(reason).length > 256;
   return (
-    <li class="card">
+    <li class="card" ref={card} onFocusIn={() => (here.current = true)} onFocusOut={leave}>
       <p>
         <b>{a.host}</b> asks before it carries out task <b>{a.task}</b> ({a.task_type || "deleted"}), digest <Digest of={a.digest} />
       </p>
@@ -239,22 +274,38 @@ function Word({ of: a, may, own, done }: { of: Approval; may: boolean; own: stri
         </p>
       )}
       {may && a.by === own && <p class="soft">You have asked for this task yourself: the host goes by the word of somebody else.</p>}
-      {may && mode === "" && (
+      {may && mode === "" && signed === JSON.stringify(a) && <p class="soft">You have signed; {a.host} has yet to take it.</p>}
+      {may && mode === "" && signed !== JSON.stringify(a) && (
         <p class="buttons">
           {a.by !== own && (
-            <button type="button" onClick={() => void read()}>
+            <button type="button" class="approve" onClick={() => void read()}>
               Approve…
             </button>
           )}
-          <button type="button" onClick={() => setMode("refuse")}>
+          <button
+            type="button"
+            class="refuse"
+            onClick={() => {
+              turn("refuse");
+              focus("input");
+            }}
+          >
             Refuse…
           </button>
         </p>
       )}
-      {mode === "approve" && !body && <Awaited what="the task" />}
-      {mode === "approve" && body && !body.value && <Problem error={body.error ?? "the task is not there"} remedy={body.remedy} />}
+      {mode === "approve" && !body && (
+        <p class="awaited" role="status" tabIndex={-1}>
+          Asking the swarm for the task…
+        </p>
+      )}
+      {mode === "approve" && body && !body.value && (
+        <div class="to-read" tabIndex={-1}>
+          <Problem alert error={body.error ?? "the task is not there"} remedy={body.remedy} />
+        </div>
+      )}
       {mode === "approve" && body?.value && (
-        <pre class="log" tabIndex={0} role="region" aria-label={`what ${a.task} has hosts do`}>
+        <pre class="log to-read" tabIndex={0} role="region" aria-label={`what ${a.task} has hosts do`}>
           {body.value.lines.join("\n")}
         </pre>
       )}
@@ -271,7 +322,7 @@ function Word({ of: a, may, own, done }: { of: Approval; may: boolean; own: stri
           <button type="button" class="main" disabled={!same} onClick={() => void give("approve")}>
             Sign the approval
           </button>
-          <button type="button" class="quiet" onClick={() => setMode("")}>
+          <button type="button" class="quiet" onClick={back}>
             not now
           </button>
         </p>
@@ -290,18 +341,22 @@ function Word({ of: a, may, own, done }: { of: Approval; may: boolean; own: stri
           <button type="submit" class="main" disabled={tooLong}>
             Sign the refusal
           </button>
-          <button type="button" class="quiet" onClick={() => setMode("")}>
+          <button type="button" class="quiet" onClick={back}>
             not now
           </button>
           {tooLong && <span role="alert">A reason has at most 256 bytes.</span>}
         </form>
       )}
       {mode === "busy" && (
-        <p class="awaited" role="status">
+        <p class="awaited" role="status" tabIndex={-1}>
           Signing…
         </p>
       )}
-      {failed?.error && <Problem alert error={failed.error} remedy={failed.remedy} />}
+      {failed?.error && (
+        <div class="failure" tabIndex={-1}>
+          <Problem alert error={failed.error} remedy={failed.remedy} />
+        </div>
+      )}
     </li>
   );
 }
