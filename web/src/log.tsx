@@ -7,22 +7,35 @@ import { follow } from "./store";
 
 const kept = 500; // lines on a page
 
-/** Lines of a log, the newest at the bottom and in sight, unless older ones are looked at. */
+/** Lines of a log, the newest at the bottom and in sight, unless older ones are looked at or some are selected. What comes is put behind what is there, which stays as it is. */
 export function Lines({ of, label }: { of: LogLine[]; label: string }) {
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
+  const has = useRef<LogLine[]>([]); // for each a text node
   useLayoutEffect(() => {
-    if (box.current && atEnd.current) box.current.scrollTop = box.current.scrollHeight;
+    const b = box.current!;
+    const from = has.current.indexOf(of[0]!); // those before it have gone
+    const gone = from < 0 ? has.current.length : from;
+    const stay = has.current.length - gone;
+    const { scrollTop: top, scrollHeight: height } = b;
+    for (let i = 0; i < gone; i++) b.firstChild!.remove();
+    const less = height - b.scrollHeight;
+    b.append(...of.slice(stay).map((x) => `${x.from ? `${x.from}  ` : ""}${x.text}\n`));
+    has.current = of;
+    if (!atEnd.current || selects(b)) b.scrollTop = top - less; // what is read stays where it is
+    else b.scrollTop = b.scrollHeight;
   }, [of]);
   const look = () => {
     const b = box.current!;
     atEnd.current = b.scrollHeight - b.scrollTop - b.clientHeight < 8;
   };
-  return (
-    <pre class="log" ref={box} tabIndex={0} role="region" aria-label={label} onScroll={look}>
-      {of.map((x) => (x.from ? `${x.from}  ${x.text}` : x.text)).join("\n")}
-    </pre>
-  );
+  return <pre class="log" ref={box} tabIndex={0} role="region" aria-label={label} onScroll={look} />;
+}
+
+/** Whether somebody has selected something in an element. */
+function selects(e: Element): boolean {
+  const s = getSelection();
+  return !!s && !s.isCollapsed && (e.contains(s.anchorNode) || e.contains(s.focusNode));
 }
 
 /** Follows the log of a node, or of a member of a job, while it is on the page; the button ends that, and its lines stay. With takesFocus the button stands where the pressed one was. */

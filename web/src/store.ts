@@ -249,24 +249,34 @@ export async function ask<T>(name: string): Promise<Doc<T> & { unanswered?: bool
   }
 }
 
-/** Follows a log until the signal, or until it says how it ends: one at a time. */
+/** Follows a log until the signal, until it says how it ends, or until nobody has said for long that it goes on: one at a time. */
 export async function follow(of: string, part: { host: string; member: string }, signal: AbortSignal, tell: (lines: LogLine[]) => void): Promise<Acted> {
   let end: Acted = { error: "swarmctl dashboard does not answer", remedy: "start it again" };
   const stop = new AbortController();
   following?.abort();
   following = stop;
+  let due: number | undefined;
+  const hear = () => {
+    clearTimeout(due);
+    due = setTimeout(() => stop.abort(silence), silence);
+  };
   try {
     await keyed;
     const sent = headers();
+    hear();
     const answer = await fetch(`/api/logs/${encodeName(of)}?${new URLSearchParams(part)}`, { headers: sent, signal: AbortSignal.any([signal, stop.signal]) });
     if (answer.status === 401) refuse(sent);
     if (!answer.ok || !answer.body) return await refusal(answer);
     await readEvents(answer.body, (event, data) => {
+      hear();
       if (event === "lines") tell(JSON.parse(data) as LogLine[]);
       if (event === "end") end = JSON.parse(data) as Acted;
     });
   } catch {
+    if (stop.signal.reason === silence) return { error: `swarmctl dashboard has sent nothing for ${silence / 1000} s`, remedy: "see whether it runs and can be reached, and follow the log again" };
     if (stop.signal.aborted) return { said: "another log is followed" };
+  } finally {
+    clearTimeout(due);
   }
   return end;
 }

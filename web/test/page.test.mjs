@@ -544,20 +544,28 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await log.getByText("second line").waitFor();
       await page.getByText("Lines are shown as they come.").waitFor();
       for (let i = 0; i < 6; i++) server.print(Array.from({ length: 100 }, (_, n) => line(`line ${i * 100 + n}`)));
-      await page.waitForFunction(() => document.querySelector(".log").textContent.endsWith("line 599"));
-      const shown = (await log.textContent()).split("\n");
+      await page.waitForFunction(() => document.querySelector(".log").textContent.endsWith("line 599\n"));
+      const shown = (await log.textContent()).trimEnd().split("\n");
       assert.deepEqual([shown.length, shown[0]], [500, "line 100"]);
       const below = () => log.evaluate((e) => Math.round(e.scrollHeight - e.scrollTop - e.clientHeight));
       assert.ok((await below()) < 8, "the newest line is out of sight");
       await log.evaluate((e) => (e.scrollTop = 100)); // whoever reads older lines is left there
       await page.waitForTimeout(100);
-      server.print([line("line 600")]);
-      await page.waitForFunction(() => document.querySelector(".log").textContent.endsWith("line 600"));
-      assert.equal(await log.evaluate((e) => e.scrollTop), 100);
+      const selected = (select) => log.evaluate((e, select) => {
+        const range = document.createRange();
+        range.selectNodeContents([...e.childNodes].find((n) => n.data === "line 110\n"));
+        if (select) getSelection().addRange(range);
+        return [getSelection().toString().trim(), Math.round(range.getBoundingClientRect().top)];
+      }, select);
+      const before = await selected(true);
+      assert.equal(before[0], "line 110");
+      server.print([line("line 600")]); // and line 100 goes
+      await page.waitForFunction(() => document.querySelector(".log").textContent.endsWith("line 600\n"));
+      assert.deepEqual(await selected(false), before); // what is read stays where it is, and what was selected is
       await page.getByRole("button", { name: "Stop following" }).click();
       await follows(server, 0);
       await page.getByText("You have stopped following it").waitFor();
-      assert.ok((await log.textContent()).endsWith("line 600"));
+      assert.ok((await log.textContent()).endsWith("line 600\n"));
       await page.getByRole("button", { name: "Close" }).click();
       await button.click();
       await follows(server, 1);
@@ -586,6 +594,43 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       server.endLog({ error: "get logs mnist-ddp: swop-1 hands out no log: logs of this host do not go to spiffe://a.example/swarm/swci", remedy: "ask its owner" });
       await page.getByText("swop-1 hands out no log: logs of this host do not go to").waitFor();
       await page.getByText("ask its owner").waitFor();
+      await follows(server, 0);
+    });
+  });
+
+  test("a member's lines stay when it is placed anew, until they are closed", async () => {
+    const docs = withJob("trouble");
+    const of = docs["job/mnist-ddp"];
+    await on(docs, { hash: "job/mnist-ddp" }, async (page, server) => {
+      await page.getByRole("button", { name: "Follow the log of worker/0" }).click();
+      await follows(server, 1);
+      server.print([line("Traceback: out of memory", "worker/0")]);
+      const traceback = page.locator(".log").getByText("Traceback: out of memory");
+      await traceback.waitFor();
+      server.set("job/mnist-ddp", { ...of, members: of.members.map((m, i) => (i ? m : { ...m, host: "hospital-b" })) });
+      await page.getByText("worker/0 was placed anew, on hospital-b: these are its lines on swop-1.").waitFor();
+      await traceback.waitFor();
+      server.set("job/mnist-ddp", { error: "get job status: timed out", remedy: "" });
+      await page.getByText("get job status: timed out").waitFor();
+      await traceback.waitFor();
+      await page.getByRole("button", { name: "Stop following" }).click();
+      await page.getByRole("button", { name: "Close" }).click();
+      assert.equal(await page.locator(".log").count(), 0);
+    });
+  });
+
+  test("a log of which nothing comes, not even that it goes on, is no longer called followed", async () => {
+    await on(recorded("trouble"), { hash: "node/sl-0" }, async (page, server) => {
+      await page.evaluate(() => {
+        const wait = setTimeout;
+        window.setTimeout = (call, ms) => wait(call, ms === 25_000 ? 300 : ms); // that long
+      });
+      await page.getByRole("button", { name: "Follow", exact: true }).click();
+      await follows(server, 1);
+      server.print([line("first line")]);
+      await page.getByText("No more lines come.").waitFor();
+      await page.getByText("swarmctl dashboard has sent nothing for 25 s.").waitFor();
+      await page.locator(".log").getByText("first line").waitFor();
       await follows(server, 0);
     });
   });

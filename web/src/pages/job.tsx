@@ -2,14 +2,20 @@
 import { useState } from "preact/hooks";
 import type { JobMember } from "../documents.gen";
 import { Followed } from "../log";
-import { Digest, Empty, Facts, Section, Shown, State, Table, Time, Words } from "../parts";
+import { Digest, Empty, Facts, Kept, Section, State, Table, Time, Words } from "../parts";
 import { path } from "../route";
 import { useDoc } from "../store";
 import { memberTone, verdictTone } from "../words";
 
+/** A member on a host: one that is placed anew elsewhere is another one. */
+interface Followee {
+  member: string;
+  host: string;
+}
+
 export function JobPage({ name }: { name: string }) {
   const job = useDoc(`job/${name}`);
-  const [followed, follow] = useState("");
+  const [followed, follow] = useState<Followee>();
   return (
     <>
       <header class="title">
@@ -18,7 +24,7 @@ export function JobPage({ name }: { name: string }) {
         </p>
         <h1>{name}</h1>
       </header>
-      <Shown doc={job} what={`job ${name}`}>
+      <Kept doc={job} what={`job ${name}`}>
         {({ run: r, hosts, members }) => {
           const v = verdictTone(r.phase, r.verdict);
           return (
@@ -43,7 +49,7 @@ export function JobPage({ name }: { name: string }) {
                         <th>what its host says</th>
                         <th>cleaned</th>
                         <th>changed</th>
-                        <th>log</th>
+                        <th class="screen">log</th>
                       </>
                     }
                   >
@@ -64,8 +70,8 @@ export function JobPage({ name }: { name: string }) {
                         <td>
                           <Time at={m.changed} />
                         </td>
-                        <td>
-                          <button type="button" class="quiet" aria-pressed={followed === key(m)} aria-label={`Follow the log of ${label(m)}`} onClick={() => follow(followed === key(m) ? "" : key(m))}>
+                        <td class="screen">
+                          <button type="button" class="quiet" aria-pressed={is(m, followed)} aria-label={`Follow the log of ${label(m)}`} onClick={() => follow(is(m, followed) ? undefined : { member: label(m), host: m.host })}>
                             Follow
                           </button>
                         </td>
@@ -74,13 +80,12 @@ export function JobPage({ name }: { name: string }) {
                   </Table>
                 )}
               </Section>
-              {members
-                .filter((m) => followed === key(m))
-                .map((m) => (
-                  <Section key={followed} title={`Log of ${label(m)} on ${m.host}`} note="Its host decides who may read it, and logs that you did.">
-                    <Followed of={name} host={m.host} member={label(m)} label={`log of ${label(m)}`} done={() => follow("")} />
-                  </Section>
-                ))}
+              {followed && (
+                <Section key={`${followed.member} ${followed.host}`} title={`Log of ${followed.member} on ${followed.host}`} note="Its host decides who may read it, and logs that you did.">
+                  <Elsewhere of={followed} members={members} />
+                  <Followed of={name} host={followed.host} member={followed.member} label={`log of ${followed.member}`} done={() => follow(undefined)} />
+                </Section>
+              )}
               <Section title="About this run">
                 <Facts
                   of={[
@@ -99,12 +104,25 @@ export function JobPage({ name }: { name: string }) {
             </>
           );
         }}
-      </Shown>
+      </Kept>
     </>
+  );
+}
+
+/** Says that a member whose log is shown is no more where it was. Its lines stay until they are closed. */
+function Elsewhere({ of, members }: { of: Followee; members: JobMember[] }) {
+  const now = members.find((m) => label(m) === of.member);
+  return (
+    <p role="status">
+      {now?.host !== of.host && (
+        <>
+          <State tone="warn">old</State> {of.member} {now ? `was placed anew, on ${now.host}` : "is no member any more"}: these are its lines on {of.host}.
+        </>
+      )}
+    </p>
   );
 }
 
 const label = (m: JobMember) => `${m.group}/${m.rank}`;
 
-/** A member that is placed anew is another one. */
-const key = (m: JobMember) => `${label(m)} ${m.host}`;
+const is = (m: JobMember, f: Followee | undefined) => f?.member === label(m) && f.host === m.host;
