@@ -10,8 +10,11 @@ import { contributions, type Shares } from "./shares";
 export const phases = ["waiting", "training", "exchange", "commit"] as const;
 const drawn = ["training", "waiting", "exchange", "commit"] as const; // in the order of time
 
-/** How long a round took, of what is known. */
-export const took = (r: HistoryRound) => phases.reduce((sum, p) => sum + (r.durations_ms[p] ?? 0), 0);
+/** How long what is known of a round took. */
+const known = (r: HistoryRound) => phases.reduce((sum, p) => sum + (r.durations_ms[p] ?? 0), 0);
+
+/** How long a round took; null where no more than its exchange is known. */
+export const took = (r: HistoryRound) => (r.durations_ms.waiting === null && r.durations_ms.training === null ? null : known(r));
 
 export function Rounds({ of, going }: { of: History; going: boolean }) {
   const [failedOnly, setFailed] = useState(false);
@@ -142,7 +145,7 @@ const members = (r: HistoryRound) => r.peers.filter((p) => p.contributed).map((p
 
 /** The length of a whole bar: longer than most, so that one long wait does not hide all others. */
 function scale(rounds: HistoryRound[]): number {
-  const all = rounds.map(took).sort((a, b) => a - b);
+  const all = rounds.map(known).sort((a, b) => a - b);
   const most = all[Math.floor(0.88 * (all.length - 1))] ?? 1;
   const max = all.at(-1) ?? 1;
   return Math.max(1, max <= 2 * most ? max : 1.25 * most);
@@ -151,7 +154,7 @@ function scale(rounds: HistoryRound[]): number {
 function Phases({ of, full }: { of: HistoryRound; full: number }) {
   let x = 0;
   const words = drawn.map((p) => `${p} ${span(of.durations_ms[p])}`).join(", ");
-  const total = took(of);
+  const total = known(of);
   return (
     <svg class="phases" viewBox="0 0 1000 10" preserveAspectRatio="none" role="img" aria-label={words}>
       <title>{words}</title>

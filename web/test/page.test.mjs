@@ -318,6 +318,10 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       const last = docs[`contract/${contract}`].rounds.at(-1);
       assert.ok((await rows(page, "Rounds"))[0].startsWith(`${last.round} `));
       await page.getByText("What programs have reported of past rounds is not known.").first().waitFor();
+      await page.getByText("How long past rounds took is not known, their exchange apart.").waitFor();
+      const third = await page.locator("[aria-label^=Rounds] tbody tr").first().locator("td").nth(1).innerText();
+      assert.equal(third, "–"); // the exchange is not all of a round
+      for (const row of await rows(page, "What each peer contributed")) assert.ok(row.endsWith("– –"), row); // no weight, no share
       await page.getByRole("link", { name: "Models" }).click();
       await page.getByRole("button", { name: `verify round ${last.round}` }).waitFor();
     });

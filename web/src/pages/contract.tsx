@@ -342,7 +342,7 @@ function Curves({ of: h, peers, hue, known }: { of: History; peers: string[]; hu
     <div class="charts">
       <Chart title="Loss" rounds={rounds} series={loss} format={measure} empty={none} />
       <Chart title="Metric" rounds={rounds} series={metric} format={measure} empty={none} />
-      <Chart title="Time of a round" rounds={rounds} series={times} format={span} log ticks={span} empty="The curve begins with the first round." />
+      <Chart title="Time of a round" rounds={rounds} series={times} format={span} log ticks={span} empty={known ? "The curve begins with the first round." : "How long past rounds took is not known, their exchange apart."} />
     </div>
   );
 }

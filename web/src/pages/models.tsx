@@ -177,8 +177,8 @@ function Verified({ of: p, digest }: { of: Proof; digest: string }) {
   const same = p.digest === digest;
   const state = same ? p.state : "bad";
   return (
-    <div role="status">
-      <p>
+    <div>
+      <p role="status">
         <State tone={state === "verified" ? "good" : state === "unchecked" ? "warn" : "bad"}>{state === "verified" ? "verified" : state === "unchecked" ? "signatures not checked" : "not verified"}</State>{" "}
         {state === "verified"
           ? `The ledger proves this model: ${many(p.participants.filter((x) => x.signed).length, "node")} received and signed it, and the chain of ${many(p.records, "record")} is whole.`

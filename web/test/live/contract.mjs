@@ -21,7 +21,7 @@ function rounds(rows, all) {
   for (const [i, r] of newest.entries()) {
     const row = rows[i];
     const d = r.durations_ms;
-    same([row], [{ took: span(d.waiting + d.training + d.exchange + d.commit), sent: size(r.bytes_sent), model: r.digest, committed: r.committed, "merged models of": names(r.peers.filter((p) => p.contributed).map((p) => p.node), 3) }], `round ${r.round}`);
+    same([row], [{ took: d.waiting === null && d.training === null ? "–" : span(d.waiting + d.training + d.exchange + d.commit), sent: size(r.bytes_sent), model: r.digest, committed: r.committed, "merged models of": names(r.peers.filter((p) => p.contributed).map((p) => p.node), 3) }], `round ${r.round}`);
     const drawn = `training ${span(d.training)}, waiting ${span(d.waiting)}, exchange ${span(d.exchange)}, commit ${span(d.commit)}`;
     const failed = r.failed.map((f) => `attempt ${f.attempt} failed${f.blamed && ` by ${f.blamed}`}: ${f.reason}`);
     assert.equal(row["time by phase"], [drawn, ...failed].join(" ").replace(/\s+/g, " "), `round ${r.round}`);
