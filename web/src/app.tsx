@@ -1,7 +1,7 @@
 // The frame around all pages.
 import { useEffect, useRef } from "preact/hooks";
-import { sentence } from "./format";
-import { Problem, TimesButton } from "./parts";
+import { absolute, sentence } from "./format";
+import { Problem, TimesButton, useNow } from "./parts";
 import { path, useRoute } from "./route";
 import { useContact, useDoc } from "./store";
 import { ContractPage } from "./pages/contract";
@@ -44,6 +44,7 @@ export function App() {
       <main id="main" ref={main} tabIndex={-1} key={here}>
         <Page page={page} name={name} />
       </main>
+      <Foot />
     </>
   );
 }
@@ -154,5 +155,19 @@ function Contact() {
         </details>
       )}
     </div>
+  );
+}
+
+/** Says on paper what it is of: whose word, and of when. */
+function Foot() {
+  const now = useNow();
+  const { state, sn, since } = useContact();
+  const swarm = useDoc("swarm")?.value;
+  return (
+    <footer class="paper small soft">
+      {swarm && `Swarm ${swarm.swarm_id}, as SN ${sn || swarm.sn} tells ${swarm.identity.spiffe_id || "swarmctl"}. `}
+      Printed {absolute(now)}
+      {state !== "live" && `, as known ${moment(since)}`}.
+    </footer>
   );
 }

@@ -45,7 +45,7 @@ export function usePages<T extends { round: number }>(list: T[]): Pages<T> {
 export function Pager({ first, shown, all, go }: { first: number; shown: number; all: number; go: (first: number) => void }) {
   return (
     <>
-      <span class="soft small">{all === 0 ? "none" : `${count(first + 1)} to ${count(first + shown)} of ${count(all)}`}</span>
+      <span class="soft small">{all === 0 ? "none" : `${count(first + 1)} to ${count(first + shown)} of ${count(all)}`}{shown < all && <span class="paper"> are on paper; the screen has all</span>}</span>
       {first > page && (
         <button type="button" class="quiet" onClick={() => go(0)}>
           newest

@@ -28,6 +28,12 @@ const clock = new Shared(Date.now());
 setInterval(() => document.hidden || clock.set(Date.now()), 1000);
 const clockTimes = new Shared(remembered("times") === "absolute");
 
+const paper = matchMedia("print");
+const printing = new Shared(paper.matches);
+paper.addEventListener("change", (e) => printing.set(e.matches));
+addEventListener("beforeprint", () => printing.set(true));
+addEventListener("afterprint", () => printing.set(paper.matches));
+
 function remembered(key: string): string | null {
   try {
     return localStorage.getItem(key);
@@ -57,10 +63,11 @@ export function TimesButton() {
   );
 }
 
-/** A moment: how long ago, and exactly. With words: "for 25 s" or "since TIME", "for another 25 s" or "until TIME". */
+/** A moment: how long ago, and exactly; on paper exactly. With words: "for 25 s" or "since TIME", "for another 25 s" or "until TIME". */
 export function Time({ at, none = "–", words }: { at: string | null | undefined; none?: string; words?: "since" | "until" }) {
   const now = useNow();
-  const exact = clockTimes.use();
+  const onPaper = printing.use();
+  const exact = clockTimes.use() || onPaper;
   const ms = at ? Date.parse(at) : NaN;
   if (Number.isNaN(ms)) return <span class="soft">{none}</span>;
   return (
@@ -208,10 +215,23 @@ export function useFirst<T>(all: T[], most = 25): [shown: T[], more: ComponentCh
   if (whole || all.length <= most + 5) return [all, null];
   return [
     all.slice(0, most),
-    <button type="button" class="more" onClick={() => set(true)}>
-      show all {count(all.length)}
-    </button>,
+    <>
+      <button type="button" class="more" onClick={() => set(true)}>
+        show all {count(all.length)}
+      </button>
+      <Cut shown={most} all={all.length} />
+    </>,
   ];
+}
+
+/** Says on paper that a list goes on. */
+export function Cut({ shown, all }: { shown: number; all: number }) {
+  if (shown >= all) return null;
+  return (
+    <p class="paper soft small">
+      {count(shown)} of {count(all)} are on paper; the screen has all.
+    </p>
+  );
 }
 
 /** Names and values. What is null is left out. */

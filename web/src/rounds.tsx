@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { History, HistoryRound } from "./documents.gen";
 import { count, many, measure, size, span } from "./format";
 import { Pager, usePages } from "./paged";
-import { Digest, Names, Table, Time } from "./parts";
+import { Cut, Digest, Names, Table, Time } from "./parts";
 import { contributions, type Shares } from "./shares";
 
 export const phases = ["waiting", "training", "exchange", "commit"] as const;
@@ -220,6 +220,7 @@ export function Contributions({ of, hue }: { of: Shares; hue: (node: string) => 
           show all {rows.length} peers
         </button>
       )}
+      <Cut shown={shown.length} all={rows.length} />
     </>
   );
 }

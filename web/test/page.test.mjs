@@ -794,6 +794,27 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("on paper moments are exact, nothing is there to press, cut lists say so, and the foot says whose word it is and of when", async () => {
+    const docs = withJob("trouble");
+    docs.swarm.actions = true;
+    await on(docs, { hash: `contract/${contract}`, expect: /404/ }, async (page) => {
+      await page.waitForSelector(".plot canvas");
+      await page.emulateMedia({ media: "print" });
+      await page.getByText("1 to 25 of 61 are on paper; the screen has all").waitFor();
+      const { swarm_id, identity } = docs.swarm;
+      assert.equal((await text(page, "footer"))[0], `Swarm ${swarm_id}, as SN 127.0.41.1:30304 tells ${identity.spiffe_id}. Printed 2026-11-28 01:36:28 UTC.`);
+      for (const [name, hash] of every) {
+        await page.goto(`${page.url().split("#")[0]}#/${hash}`);
+        await page.waitForTimeout(100);
+        const seen = await page.evaluate(() => ({
+          press: [...document.querySelectorAll("button:not(.digest), input, select, label")].filter((x) => x.checkVisibility()).map((x) => x.outerHTML),
+          times: [...document.querySelectorAll("time")].filter((x) => x.checkVisibility()).map((x) => x.innerText.replace(/\s+/g, " ")).filter((x) => !/^((since|until) )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/.test(x)),
+        }));
+        assert.deepEqual(seen, { press: [], times: [] }, name);
+      }
+    });
+  });
+
   test("on paper all is light, and as wide as the paper", async () => {
     const docs = withJob("trouble");
     await on(docs, { hash: `contract/${contract}`, dark: true, width: 718 }, async (page) => {

@@ -2,7 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Event } from "../documents.gen";
 import { count, many } from "../format";
-import { Empty, Id, Problem, Shown, Source, Table, Time } from "../parts";
+import { Cut, Empty, Id, Problem, Shown, Source, Table, Time } from "../parts";
 import { path } from "../route";
 import { useDoc } from "../store";
 
@@ -57,6 +57,7 @@ function List({ of, older }: { of: Event[]; older: number }) {
         </label>
         <span class="soft small" role="status">
           {found.length === of.length ? many(of.length, "event") : `${count(found.length)} of ${many(of.length, "event")}`}
+          {(text || kind) && <span class="paper">: those{text && ` with “${text}”`}{kind && ` about ${kind}`}</span>}
         </span>
       </form>
       {found.length === 0 ? (
@@ -97,6 +98,7 @@ function List({ of, older }: { of: Event[]; older: number }) {
           show older ones
         </button>
       )}
+      <Cut shown={Math.min(most, found.length)} all={found.length} />
       {older > 0 && (
         <p class="soft small">
           {many(older, "older event")} left out: <code>swarmctl audit</code> has all.

@@ -87,7 +87,7 @@ function List({ name, models, rounds, thinned, status, going }: { name: string; 
             <th class="n">metric</th>
             <th>committed</th>
             <th>held by</th>
-            <th>proof</th>
+            <th class="screen">proof</th>
           </>
         }
       >
@@ -110,7 +110,7 @@ function List({ name, models, rounds, thinned, status, going }: { name: string; 
                   <Time at={r.committed} />
                 </td>
                 <td>{m ? <Names of={m.holders} most={3} /> : <span class="soft">no node</span>}</td>
-                <td>
+                <td class="screen">
                   <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`${isOpen ? "close" : "verify"} round ${r.round}`} onClick={() => (pages.keep(), setOpen(isOpen ? null : r.round))}>
                     {isOpen ? "close" : "verify"}
                   </button>
