@@ -38,6 +38,52 @@ const logs = async (page) => {
   await page.locator(".log").waitFor();
 };
 
+async function follow(page, server) {
+  await page.getByRole("button", { name: /^Follow/ }).first().click();
+  await page.getByText("Asking the host…").waitFor();
+  while (server.followed().length === 0) await page.waitForTimeout(25);
+  server.print(Array.from({ length: 60 }, (_, i) => ({ host: "h", from: "", text: `2026-11-28T01:36:${String(i).padStart(2, "0")}Z round ${i + 1} committed, loss ${(2 / (i + 1)).toFixed(4)}` })));
+  await page.getByText("Lines are shown as they come.").waitFor();
+}
+
+async function elsewhere(page, server) {
+  await follow(page, server);
+  const of = withJob("trouble")["job/mnist-ddp"];
+  server.set("job/mnist-ddp", { ...of, members: of.members.map((m, i) => (i ? m : { ...m, host: "hospital-b" })) });
+  await page.getByText("was placed anew").waitFor();
+}
+
+async function ended(page, server) {
+  server.link({ state: "ended", sn: "", since: moment.trouble, problem: "the training run has ended", remedy: "see /tmp/out/report.html" });
+  await page.getByText("This page has ended").waitFor();
+}
+
+async function read(page) {
+  await page.getByRole("button", { name: "Approve…" }).click();
+  await page.locator(".card .log").waitFor();
+}
+
+async function sign(page) {
+  await read(page);
+  await page.getByRole("button", { name: "Sign the approval" }).click();
+  await page.getByText("has yet to take it").waitFor();
+}
+
+async function one(page) {
+  await page.locator('.swarm a[href="#/node/hospital-18"]').focus();
+  await page.locator(".swarm .link.unknown").waitFor({ state: "attached" });
+}
+
+/** A task that somebody else has asked for. */
+function askedBy() {
+  const docs = actions(withJob("trouble"));
+  const [a] = docs.approvals.approvals;
+  docs.approvals.approvals[0] = { ...a, by: "spiffe://swarm.learning/swarm/swci/ada" };
+  docs["body/train"] = { name: "train", digest: a.digest, lines: ["Name: train", "Type: RUN_SWARM", "Command: python3 train.py --epochs 20", "Image: swarm-ml-pyt", "Data: /data"] };
+  return docs;
+}
+
+const withoutHealth = () => ({ ...recorded("trouble"), health: { error: "get health: not allowed to read health", remedy: "ask an operator for the right" } });
 const withoutHistory = () => ({ ...recorded("trouble"), [`history/${contract}`]: { error: "the SN is too old to have a history", remedy: "install a newer swarmd on the SNs" } });
 const denied = () => ({ ...recorded("trouble"), events: { error: "spiffe://a.example/swarm/swci/ann may not read the ledger", remedy: "ask an operator for the right audit" } });
 const asked = () => ({ ...recorded("trouble"), [`history/${contract}`]: null, [`explain/${contract}`]: null });
@@ -47,6 +93,9 @@ const states = [
   ["swarm-trouble", () => recorded("trouble"), "trouble", ""],
   ["swarm-empty", empty, "waiting", ""],
   ["swarm-large", () => large(100, 10000), "training", ""],
+  ["swarm-large-one", () => large(100, 10000), "training", "", one],
+  ["swarm-without-health", withoutHealth, "trouble", ""],
+  ["swarm-ended", () => recorded("trouble"), "trouble", "", ended],
   ["swarm-stale", () => recorded("trouble"), "trouble", "", stale],
   ["swarm-shut-out", () => recorded("trouble"), "trouble", "", out401],
   ["contracts", () => recorded("training"), "training", "contracts"],
@@ -62,8 +111,12 @@ const states = [
   ["models", () => recorded("trouble"), "trouble", `models/${contract}`, verify],
   ["models-waiting", () => recorded("waiting"), "waiting", `models/${contract}`],
   ["tasks", () => actions(withJob("trouble")), "trouble", "tasks", (page) => page.getByRole("button", { name: "Refuse…" }).click()],
+  ["tasks-read", askedBy, "trouble", "tasks", read],
+  ["tasks-signed", askedBy, "trouble", "tasks", sign],
   ["tasks-empty", empty, "waiting", "tasks"],
   ["job", () => withJob("trouble"), "trouble", "job/mnist-ddp"],
+  ["job-followed", () => withJob("trouble"), "trouble", "job/mnist-ddp", elsewhere],
+  ["node-followed", () => recorded("trouble"), "trouble", "node/sl-0", follow],
   ["node", () => recorded("trouble"), "trouble", "node/sl-0"],
   ["node-logs", () => recorded("trouble"), "trouble", "node/sl-0", logs],
   ["node-banned", () => recorded("trouble"), "trouble", "node/sl-1"],
