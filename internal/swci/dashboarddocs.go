@@ -77,7 +77,7 @@ func kindOfDocument(name string) (kind documentKind, of string, ok bool) {
 // Kind implements dashboard.Documents.
 func (d *documents) Kind(name string) dashboard.Kind {
 	kind, _, ok := kindOfDocument(name)
-	return dashboard.Kind{There: ok, OnDemand: kind.once, Slow: kind.slow, Link: name == "swarm" || name == "nodes", Agreed: kind.told}
+	return dashboard.Kind{There: ok, OnDemand: kind.once, Slow: kind.slow, Link: name == "swarm" || name == "nodes", Agreed: kind.told, Apart: kind.apart}
 }
 
 // Follow implements dashboard.Documents.

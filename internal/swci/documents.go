@@ -11,14 +11,15 @@ type documentKind struct {
 	once  bool   // it is made when a page asks, and no stream has it
 	slow  bool   // it may take minutes
 	told  bool   // it is of the swarm's state alone
+	apart bool   // it is of nodes and how they are, whatever the state is
 }
 
 // documentKinds are all documents of the dashboard.
 func documentKinds() []documentKind {
 	return []documentKind{
-		{name: "swarm", value: swarmJSON{}},
-		{name: "nodes", line: "list nodes", value: nodesJSON{}},
-		{name: "health", line: "get health", value: healthJSON{}},
+		{name: "swarm", value: swarmJSON{}, apart: true},
+		{name: "nodes", line: "list nodes", value: nodesJSON{}, apart: true},
+		{name: "health", line: "get health", value: healthJSON{}, apart: true},
 		{name: "contracts", line: "list contracts", value: contractsJSON{}, told: true},
 		{name: "contract/", line: "get contract status", with: "--rounds=" + strconv.Itoa(paceRounds), value: statusJSON{}},
 		{name: "explain/", line: "explain contract", value: explainJSON{}},

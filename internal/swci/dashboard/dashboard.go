@@ -60,6 +60,7 @@ type Kind struct {
 	Slow     bool // it may take minutes, and others go on meanwhile
 	Link     bool // it says of the whole swarm whether it can be asked
 	Agreed   bool // of the swarm's state alone: while Follow tells of changes it is seldom asked for without one
+	Apart    bool // of nodes, not of what they agree on: a change that Follow tells of is no reason to ask for it
 }
 
 // Documents are what there is to show. All methods are safe for concurrent use.

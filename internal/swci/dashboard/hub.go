@@ -15,7 +15,8 @@ import (
 const (
 	// period is the time between two questions for a document that pages show.
 	period = 2 * time.Second
-	// seldom is that time for a document of which a change would be told, and soon the least time behind one.
+	// seldom is that time for a document of which a change would be told, and soon the least time behind a question before a change has the
+	// document asked for again. It grows up to period while changes come that were none of that document.
 	seldom = 5 * period
 	soon   = period / 4
 	// followAgain is the pause before the swarm's state is followed again, where that is not possible.
@@ -46,14 +47,16 @@ type hub struct {
 	link    Link
 	lost    map[string]error // why the swarm could not be asked, by the documents that say so
 	follows bool             // changes of the swarm's state are told
+	told    time.Time        // when one was last
 	version uint64           // of histories, counted up with each answer
 }
 
 // shown is a document that pages show.
 type shown struct {
 	doc     Document
-	due     time.Time // when it is asked for next
-	asked   time.Time // when it was last
+	due     time.Time     // when it is asked for next
+	asked   time.Time     // when it was last
+	after   time.Duration // the least time behind asked before a change has it asked for again
 	asking  bool
 	failed  int // times in a row that it did not come
 	readers int
@@ -149,12 +152,22 @@ func (h *hub) follow(ctx context.Context) {
 	}
 }
 
-// changed has what is shown asked for soon; what takes long has its own time.
+// changed has what may have changed asked for soon. Nobody says what it was. So of changes that come close together those documents are
+// asked for often that have changed with the ones before, and the others as often as without a change; the first one after a pause may be of
+// any. What takes long, and what is no part of the swarm's state, has its own time.
 func (h *hub) changed() {
 	h.mu.Lock()
-	h.follows = true
+	now := h.now()
+	alone := now.Sub(h.told) > period
+	h.follows, h.told = true, now
 	for name, s := range h.shown {
-		if next := s.asked.Add(soon); next.Before(s.due) && !h.docs.Kind(withoutPoints(name)).Slow {
+		if kind := h.docs.Kind(withoutPoints(name)); kind.Slow || kind.Apart {
+			continue
+		}
+		if alone {
+			s.after = soon
+		}
+		if next := s.asked.Add(s.after); next.Before(s.due) {
 			s.due = next
 		}
 	}
@@ -298,7 +311,11 @@ func (h *hub) renew(ctx context.Context, name string, s *shown) {
 		s.failed = 0
 	}
 	stays := s.failed > 0 && (h.link.State == "stale" || s.failed < maxFailed)
-	if s.doc.Name != "" && (stays || sameDocument(doc, s.doc)) {
+	same := sameDocument(doc, s.doc)
+	if s.after = min(2*s.after, period); !same {
+		s.after = soon
+	}
+	if s.doc.Name != "" && (stays || same) {
 		if doc.past != nil {
 			s.doc.past = doc.past // which may be read anew
 		}
@@ -329,7 +346,7 @@ func (h *hub) join(names []string) (r *reader, leave func()) {
 	for _, name := range names {
 		s := h.shown[name]
 		if s == nil {
-			s = &shown{}
+			s = &shown{after: soon}
 			h.shown[name] = s
 		}
 		s.readers++

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,6 +101,74 @@ func TestChangesAreTold(t *testing.T) {
 		docs.questions()
 		told = make(chan error)
 		want("where no changes are told", 4*time.Second, 2, 2, 2)
+	})
+}
+
+// busy is a swarm of which contract a changes all the time, and the rest when it is told to.
+type busy struct {
+	counted
+	rest atomic.Int64
+}
+
+func (b *busy) Kind(name string) Kind {
+	return Kind{There: true, Agreed: name == "tasks", Apart: name == "health"}
+}
+
+func (b *busy) Get(ctx context.Context, name string) (json.RawMessage, error) {
+	value, err := b.counted.Get(ctx, name)
+	if name != "contract/a" {
+		value = json.RawMessage(fmt.Sprint(b.rest.Load()))
+	}
+	return value, err
+}
+
+// TestChangesOfOthers: while one contract changes all the time the others are asked for as often as without that, and what is of nodes too. A
+// change after a pause may be of any.
+func TestChangesOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tell func()
+		docs := &busy{counted: counted{asked: map[string]int{}, follow: func(ctx context.Context, changed func()) error {
+			tell = changed
+			<-ctx.Done()
+			return ctx.Err()
+		}}}
+		h := newHub(docs, time.Now)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { h.run(ctx) })
+		defer running.Wait()
+		defer stop()
+		page, leave := h.join([]string{"contract/a", "contract/b", "tasks", "health"})
+		defer leave()
+		synctest.Wait()
+		training := func(of time.Duration) map[string]int {
+			docs.questions()
+			for range of / (100 * time.Millisecond) {
+				tell()
+				time.Sleep(100 * time.Millisecond)
+				synctest.Wait()
+			}
+			return docs.questions()
+		}
+		training(4 * time.Second)
+		if asked := training(20 * time.Second); asked["contract/a"] < 30 || asked["contract/a"] > 40 || asked["contract/b"] > 10 || asked["tasks"] > 10 || asked["tasks"] < 9 || asked["health"] != 10 {
+			t.Errorf("within 20 s of changes of contract a: asked for %v", asked)
+		}
+		h.news(page)
+		docs.rest.Store(7)
+		training(period + soon)
+		if h.news(page); string(h.shown["tasks"].doc.Value) != "7" || string(h.shown["contract/b"].doc.Value) != "7" {
+			t.Errorf("%s after a change of the rest: %s, %s", period, h.shown["tasks"].doc.Value, h.shown["contract/b"].doc.Value)
+		}
+		time.Sleep(period + period/8)
+		docs.questions()
+		time.Sleep(soon)
+		tell()
+		time.Sleep(soon)
+		synctest.Wait()
+		if asked := docs.questions(); asked["tasks"] != 1 || asked["contract/b"] == 0 {
+			t.Errorf("after a change that comes alone: asked for %v", asked)
+		}
 	})
 }
 
