@@ -267,7 +267,7 @@ func TestSharedIDsAreExplained(t *testing.T) {
 	}
 	b.ready(1, 0)
 	text := strings.Join(explain.Lines(b.follow(), b.now), "\n")
-	if want := "peers share the SPIFFE ID spiffe://td/swarm/sl: each of them owns a part"; !strings.Contains(text, want) {
+	if want := "peers share the SPIFFE ID spiffe://td/swarm/sl: each of them owns a part of the model, whoever runs them; give each node an entry of its own, on the SPIRE server's machine: swarmctl invite sl/NAME"; !strings.Contains(text, want) {
 		t.Errorf("want %q in\n%s", want, text)
 	}
 }

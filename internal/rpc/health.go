@@ -148,7 +148,7 @@ func (s *contractService) warnings(view *state.State, c *state.Contract) []strin
 	}
 	shared := planner.SharedIDs(view, c)
 	for _, id := range slices.Sorted(maps.Keys(shared)) {
-		out = append(out, fmt.Sprintf("%s share the SPIFFE ID %s: each of them owns a part of the model, whoever runs them; give each node an entry of its own",
+		out = append(out, fmt.Sprintf("%s share the SPIFFE ID %s: each of them owns a part of the model, whoever runs them; give each node an entry of its own, on the SPIRE server's machine: swarmctl invite sl/NAME",
 			strings.Join(shared[id], ", "), id))
 	}
 	return out

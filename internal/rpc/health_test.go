@@ -186,7 +186,7 @@ func TestStatusNamesSPIFFEIDsThatNodesShare(t *testing.T) {
 	p := s.as("/swarm/sl/sl-2")
 	res := must(p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: view.GetName()})))(t)
 	got := strings.Join(res.Msg.GetWarnings(), "|")
-	if !strings.Contains(got, "sl-0, sl-1 share the SPIFFE ID spiffe://") || strings.Contains(got, "sl-2") {
+	if !strings.Contains(got, "sl-0, sl-1 share the SPIFFE ID spiffe://") || !strings.HasSuffix(got, ": swarmctl invite sl/NAME") || strings.Contains(got, "sl-2") {
 		t.Errorf("warnings: %q", got)
 	}
 }

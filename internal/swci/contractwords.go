@@ -3,6 +3,7 @@ package swci
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,9 +32,21 @@ func statusNotes(s *Session, st *swarmv1.GetContractStatusResponse) fields {
 		f.add("WAITING", fmt.Sprintf("%s (%s)", strings.TrimPrefix(st.GetWaiting(), "waiting "), first(ago(s.Env.Now(), st.GetWaitingSinceUnixMs()), "0s")))
 	}
 	for _, warning := range st.GetWarnings() {
-		f.add("WARNING", warning)
+		if isAdvice(st, warning) {
+			f.add("ADVICE", warning)
+		} else {
+			f.add("WARNING", warning)
+		}
 	}
 	return f
+}
+
+// isAdvice reports whether nothing is wrong now, though something could be better: an SN says so, or it is about SPIFFE IDs that nodes share,
+// with which a training is in order. SNs say that in words alone, and the dashboard's page tells it by the same ones.
+func isAdvice(st *swarmv1.GetContractStatusResponse, warning string) bool {
+	return strings.Contains(warning, " share the SPIFFE ID ") || slices.ContainsFunc(st.GetTrainingWarnings(), func(w *swarmv1.Warning) bool {
+		return w.GetAdvice() && w.GetText() == warning
+	})
 }
 
 // sessionTable shows a contract's sessions by node.

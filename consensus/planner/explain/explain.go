@@ -48,7 +48,7 @@ func Lines(waiting planner.Waiting, now time.Time, warnings ...warning.Warning) 
 			"--quorum-wait and --stall-grace, or start all SNs with more: %s", span(s.QuorumWait), span(s.StallGrace), text.Names(s.Curbed)))
 	}
 	for _, id := range w.Snapshot.Shared {
-		lines = append(lines, "peers share the SPIFFE ID "+id+": each of them owns a part of the model, whoever runs them; give each node an entry of its own")
+		lines = append(lines, "peers share the SPIFFE ID "+id+": each of them owns a part of the model, whoever runs them; give each node an entry of its own, on the SPIRE server's machine: swarmctl invite sl/NAME")
 	}
 	if w.Snapshot.Refusing != "" {
 		lines = append(lines, "nothing is merged by both of those who refuse one another (--allow-peer, or a registration that is not proven): "+w.Snapshot.Refusing)
