@@ -24,7 +24,7 @@ const dashboardAddress = "127.0.0.1:30309"
 
 func dashboardCommands() []*Command {
 	return []*Command{{
-		Pattern: "dashboard", Group: "Contexts",
+		Pattern: "dashboard", Group: "Watch",
 		Summary: "Show the swarm in a browser",
 		Details: "Serves a page on this machine that shows the swarm as it changes: nodes, contracts and their curves, models, tasks, jobs and events. It asks the swarm as any other command does, with your identity and your rights, and sends nothing anywhere else. It prints an address that lets in one browser, once, and another one as soon as that was used. It ends with Ctrl-C.\n\n" +
 			"The page only shows, unless --actions is given: then whoever uses the browser may approve and refuse tasks in your name. Programs of other users of this machine reach the page too, and are not let in without the address, whatever cookies they see: keep it to yourself.\n\n" +

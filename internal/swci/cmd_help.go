@@ -123,6 +123,7 @@ const firstSteps = `First steps
   swarmctl new my-project             a training program, with the command that runs it
   swarmctl local run --help           train a program in a whole swarm on this machine
   swarmctl list nodes --sn HOST       see a swarm that runs elsewhere
+  swarmctl dashboard                  watch it in a browser, or with swarmctl top in a terminal
   swarmctl explain contract NAME      see what a training waits for`
 
 func (g *Grammar) overview(w io.Writer) {

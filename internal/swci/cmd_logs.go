@@ -18,7 +18,7 @@ import (
 
 func logCommands() []*Command {
 	return []*Command{{
-		Pattern: "get logs NAME", Group: "Nodes", Shell: true,
+		Pattern: "get logs NAME", Group: "Watch", Shell: true,
 		Summary: "Show the log of a node, or what a task or job has printed",
 		Details: "NAME is a node, whose own log is shown, or a task or a job: then what its programs have printed on each host of its last assignment, each line behind HOST/SL, or of a job behind HOST/GROUP/RANK, also on hosts that have joined it since. For those you need the right to list assignments. --assignment names another assignment, of the task or on the host that NAME is. The last lines are shown; with -f also those that follow, until the task has ended there. A host keeps the last lines of programs that have ended, of the last 64.\n\n" +
 			"What a program prints may be data, so the host's owner decides: logs go to the SPIFFE IDs that \"logs\" in the host's policy names, by default to operators of the host's own trust domain. The request is signed, and the host proves by itself who asks; no SN can read what it hands out, and each time stands in the host's log. Control characters are left out.\n\n" +

@@ -13,7 +13,7 @@ import (
 
 func topCommands() []*Command {
 	return []*Command{{
-		Pattern: "top [CONTRACT]", Group: "Contexts",
+		Pattern: "top [CONTRACT]", Group: "Watch",
 		Summary: "Show the swarm in a terminal, as it changes",
 		Details: "Fills the terminal with what \"dashboard\" shows in a browser: which SN leads and which is asked, how the nodes are, and one contract: what it waits for and what to do, how far its peers are, the curves of loss and metric, bytes, and which attempt failed last. It asks every 2 s, with your identity and your rights, and changes nothing.\n\n" +
 			"Without CONTRACT it shows one that trains; the tab key shows the next. The arrow keys scroll, p pauses, ? says what keys and words mean, q quits. If no SN answers, or your identity expires, it says so and goes on showing what was known last, until the swarm can be asked again.\n\n" +

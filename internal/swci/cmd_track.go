@@ -21,7 +21,7 @@ const trackExperiment = "swarmd"
 
 func trackCommands() []*Command {
 	return []*Command{{
-		Pattern: "track contract NAME", Group: "Contracts",
+		Pattern: "track contract NAME", Group: "Watch",
 		Summary: "Write a training's rounds into MLflow or for TensorBoard",
 		Details: "Follows the contract until its training is complete, or until Ctrl-C, and writes each round once: the loss and the metric of the merged model, bytes, and how long phases took, as \"get contract history\" has them. For MLflow there is a run of the swarm, and in it a run of each peer; for TensorBoard a directory swarm, and one of each peer. It only reads of the swarm, and asks every 2 seconds at most.\n\n" +
 			"It may be ended and begun again at any time, and MLflow may be down meanwhile: it goes on behind the last round that is written, and takes what is missing from the swarm's history. A round is written as soon as no more can be told of it: when all peers have said how good its model is and the next one was committed, else after 30 seconds. Rounds that the history lacks are waited for half a minute, with --once too. After \"reset contract\" new runs begin.\n\n" +
