@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -126,7 +127,7 @@ func DecodeReport(body []byte) (wire.ReportRequest, error) {
 		return wire.ReportRequest{}, err
 	}
 	return req, check(checkSession(req.Session), checkRange("epochs_done", req.EpochsDone, 0, maxCount),
-		checkRange("total_epochs", req.TotalEpochs, 0, maxCount))
+		checkRange("total_epochs", req.TotalEpochs, 0, maxCount), checkMetricName(req.MetricName))
 }
 
 // DecodeClose reads and validates the body of POST /v1/close.
@@ -228,6 +229,14 @@ func checkMethod(s string) error {
 func checkName(field, name string) error {
 	if !naming.ValidContract(name) {
 		return fmt.Errorf("field %s: %q is not a name of 1 to 128 of A-Z a-z 0-9 . _ -, beginning with a letter or digit", field, text.Clip(name, maxText))
+	}
+	return nil
+}
+
+// checkMetricName bounds what a metric is called: all who look at the training are shown it.
+func checkMetricName(s string) error {
+	if len(s) > round.MaxMetricName || text.Printable(s, ' ') != s {
+		return fmt.Errorf("field metric_name: want at most %d bytes of printable text", round.MaxMetricName)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/bridge"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Weights of sessions whose weights are shares, and numbers of samples.
@@ -65,6 +66,16 @@ func TestWeights(t *testing.T) {
 	}
 }
 
+// TestMetricName: what a metric is called is short, and one line of what prints.
+func TestMetricName(t *testing.T) {
+	for name, good := range map[string]bool{"": true, "Accuracy": true, "F1 of class ü": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false, `a\nb`: false, `\u001b[2J`: false, `\u202e`: false} {
+		r, err := bridge.DecodeReport([]byte(`{"session":"s","metric":0.5,"metric_name":"` + name + `"}`))
+		if (err == nil) != good || good && r.MetricName != name || !good && !says(err, "field metric_name: want at most 64 bytes") {
+			t.Errorf("%q: %+v, %v", name, r, err)
+		}
+	}
+}
+
 // says reports whether an error has this in it; empty: there is none.
 func says(err error, text string) bool {
 	return text == "" && err == nil || text != "" && err != nil && strings.Contains(err.Error(), text)
@@ -74,6 +85,7 @@ func says(err error, text string) bool {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(openBody))
 	f.Add([]byte(`{"session":"s","seq":1,"weight":7,"mode":"active","reason":"x\ny","loss":1e300}`))
+	f.Add([]byte(`{"session":"s","metric_name":"\u202eAccuracy"}`))
 	f.Add([]byte(`{"session":5}`))
 	f.Add([]byte("{\"\x00\""))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -87,8 +99,11 @@ func FuzzDecode(f *testing.F) {
 		if err == nil && (sync.Weight < 0 || sync.Weight > 100 || sync.Seq == 0) {
 			t.Errorf("took %+v", sync)
 		}
-		_, err = bridge.DecodeReport(b)
+		report, err := bridge.DecodeReport(b)
 		refused(t, err)
+		if err == nil && (len(report.MetricName) > 64 || text.Printable(report.MetricName, ' ') != report.MetricName) {
+			t.Errorf("took %q", report.MetricName)
+		}
 		_, err = bridge.DecodeClose(b, shares)
 		refused(t, err)
 		abort, err := bridge.DecodeAbort(b)

@@ -256,8 +256,9 @@ func TestConversation(t *testing.T) {
 		t.Errorf("second sync: %v", m)
 	}
 	post(t, c, "/v1/report", `{"session":"0123456789abcdef","round":1,"loss":0.5,"metric":null,"epochs_done":1,"total_epochs":4}`)
-	if r := e.reports[0]; *r.Loss != 0.5 || r.Metric != nil || r.EpochsDone != 1 {
-		t.Errorf("report: %+v", r)
+	post(t, c, "/v1/report", `{"session":"0123456789abcdef","round":1,"loss":0.5,"metric":0.7,"metric_name":"Accuracy","epochs_done":1,"total_epochs":4,"of_a_later_version":1}`)
+	if r := e.reports[0]; *r.Loss != 0.5 || r.Metric != nil || r.EpochsDone != 1 || r.MetricName != "" || e.reports[1].MetricName != "Accuracy" {
+		t.Errorf("reports: %+v", e.reports)
 	}
 	if _, m = post(t, c, "/v1/close", `{"session":"0123456789abcdef","seq":2,"mode":"snapshot"}`); m["training_over"] != true || m["slot"] != "merged-0" {
 		t.Errorf("close: %v", m)

@@ -313,6 +313,9 @@ type Failed struct {
 	Unreached      *Unreached // whom no connection could be opened to, if that was it
 }
 
+// MaxMetricName bounds Progress.MetricName, in bytes.
+const MaxMetricName = 64
+
 // Progress is what a program tells of its training. The names of its JSON are those of the API's messages, for the node's own records.
 type Progress struct {
 	Round       uint64  `json:"round,omitempty,string"` // the model that loss and metric were measured on; 0: local training
@@ -322,7 +325,8 @@ type Progress struct {
 	HasMetric   bool    `json:"hasMetric,omitempty"`
 	EpochsDone  uint32  `json:"epochsDone,omitempty"`
 	TotalEpochs uint32  `json:"totalEpochs,omitempty"`
-	Phase       string  `json:"phase,omitempty"` // "starting", "training", "ready", "merging", "closed", "finished"
+	MetricName  string  `json:"metricName,omitempty"` // what the program calls the metric, one line; empty: it does not say
+	Phase       string  `json:"phase,omitempty"`      // "starting", "training", "ready", "merging", "closed", "finished"
 	// What the node's merge streams have carried since it started, in attempts that it completed.
 	SentBytes     uint64 `json:"sentBytes,omitempty,string"`
 	ReceivedBytes uint64 `json:"receivedBytes,omitempty,string"`

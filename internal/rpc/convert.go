@@ -88,8 +88,8 @@ func reportFromProto(node string, x *swarmv1.SessionReport) reports.Report {
 	if out.Failed != nil {
 		out.Failed.Reason = spoken(out.Failed.Reason, maxReason)
 	}
-	if out.Progress != nil {
-		out.Progress.Phase = spoken(out.Progress.Phase, maxShortText)
+	if p := out.Progress; p != nil {
+		p.Phase, p.MetricName = spoken(p.Phase, maxShortText), spoken(p.MetricName, round.MaxMetricName)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,7 +87,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Ready:    &swarmv1.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9", "no name"}},
 		Done:     &swarmv1.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}, Seals: [][]byte{{18}}, ShardsDigest: "v", Claims: []*swarmv1.MergeClaim{{Owner: 20}}},
 		Failed:   &swarmv1.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER", Unreached: &swarmv1.Unreached{Node: "sl-9", Address: "h:1", Cause: "refused"}},
-		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training", SentBytes: 16, ReceivedBytes: 17},
+		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, MetricName: "f1 " + strings.Repeat("x", 61), Phase: "training", SentBytes: 16, ReceivedBytes: 17},
 		Held:     []*swarmv1.HeldModel{{Round: 18, Digest: "h"}},
 		Number:   20, Signature: []byte{21},
 		Unreached: []*swarmv1.Unreached{{Node: "sl-8", Address: "h:2\n", Cause: "timeout", Linked: true, Before: true}},
@@ -100,7 +101,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Session: "s", Contract: "c", Run: 1, Node: "n", Number: 20,
 		Ready:     &round.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
 		Failed:    &round.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER", Unreached: &round.Unreached{Node: "sl-9", Address: "h:1", Cause: "refused"}},
-		Progress:  &round.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training", SentBytes: 16, ReceivedBytes: 17},
+		Progress:  &round.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, MetricName: "f1 " + strings.Repeat("x", 61), Phase: "training", SentBytes: 16, ReceivedBytes: 17},
 		Held:      []round.Model{{Round: 18, Digest: "h"}},
 		Trained:   &round.Trained{Seq: 1, Ended: true, Counted: true, Batches: 2, Samples: 3, TotalBatches: 4, TotalSamples: 5, DataSamples: 6, Changed: 7, Unchanged: 8, UnchangedSince: 9},
 		Unreached: []round.Unreached{{Node: "sl-8", Address: "h:2 ", Cause: "timeout", Linked: true, Before: true}},
@@ -110,5 +111,9 @@ func TestReportCarriesEveryField(t *testing.T) {
 	}
 	if d := cmp.Diff(onwire.Progress(want.Progress), wire.GetProgress(), cmp.Comparer(proto.Equal)); d != "" {
 		t.Error(d)
+	}
+	wire.Progress.MetricName = "f1\n" + strings.Repeat("x", 90)
+	if got := rpc.ReportFromProto("n", wire).Progress.MetricName; got != want.Progress.MetricName {
+		t.Errorf("what would not fit all who are shown it is taken as %q", got)
 	}
 }

@@ -133,7 +133,7 @@ func checkReport(m *swarmv1.ReportRequest) error {
 			!boundedClaims(x.GetDone().GetClaims()), !proven.Bounded(x.GetProofs()), len(x.GetDone().GetShardsDigest()) > maxShortText, len(x.GetDone().GetStateDigest()) > maxShortText,
 			len(x.GetDone().GetSignature()) > maxSignatureBytes, len(x.GetFailed().GetBlamed()) > maxShortText,
 			len(x.GetFailed().GetHeardFrom()) > maxShortText, len(x.GetFailed().GetCode()) > maxShortText,
-			!boundedWays(x), len(x.GetProgress().GetPhase()) > maxShortText, len(x.GetSignature()) > maxSignatureBytes:
+			!boundedWays(x), len(x.GetProgress().GetPhase()) > maxShortText, len(x.GetProgress().GetMetricName()) > maxShortText, len(x.GetSignature()) > maxSignatureBytes:
 			return fmt.Errorf("%w: report of session %.64q is out of bounds", ErrBadRequest, x.GetSession())
 		}
 	}

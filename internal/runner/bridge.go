@@ -67,7 +67,7 @@ func (h Handler) Report(_ context.Context, req wire.ReportRequest) error {
 		p.Loss, p.HasLoss = *req.Loss, true
 	}
 	if req.Metric != nil {
-		p.Metric, p.HasMetric = *req.Metric, true
+		p.Metric, p.HasMetric, p.MetricName = *req.Metric, true, req.MetricName
 	}
 	return h.Engine.Report(req.Session, p)
 }

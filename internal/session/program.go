@@ -230,6 +230,7 @@ func (e *Engine) Report(id string, p round.Progress) error {
 	}
 	if p.HasMetric {
 		s.program.progress.Metric, s.program.progress.HasMetric, s.program.progress.Round = p.Metric, true, p.Round
+		s.program.progress.MetricName = p.MetricName
 	}
 	s.program.progress.EpochsDone = p.EpochsDone
 	if p.TotalEpochs > 0 {

@@ -93,6 +93,23 @@ def test_metrics_and_reports(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> N
     assert [(r["round"], r["loss"], r["metric"], r["epochs_done"], r["total_epochs"]) for r in reports] == [
         (1, None, 0.25, 0, 2), (2, None, 0.25, 0, 2), (0, None, 0.25, 1, 2),
     ]  # fmt: skip
+    assert not any("metric_name" in r for r in reports)  # nobody has named it
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("F1 score", "F1 score"), ("f1\n\x1b[2J", "f1  [2J"), ("\u00fc" * 40, "\u00fc" * 32), ("a" * 63 + "\u00fc", "a" * 63), ("\u202e ", None)],
+)
+def test_the_swarm_is_told_what_the_metric_is(make_swarm: MakeSwarm, name: str, told: Optional[str]) -> None:
+    swarm = make_swarm(1)
+    callback = make(swarm, 0, {"w": np.ones(1)})
+    callback.on_train_begin()
+    callback.report(0.5, 0.75, name)
+    callback.report(0.5)
+    callback.report(0.5, 0.8)
+    callback.on_train_end()
+    sent = [(b["metric"], b.get("metric_name")) for _, path, b in swarm.log if path == "/v1/report" and b["loss"]]
+    assert sent == [(0.75, told), (None, None), (0.8, told)]
 
 
 def test_open_request(make_swarm: MakeSwarm) -> None:

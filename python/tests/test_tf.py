@@ -85,6 +85,7 @@ def test_fit_merges_reports_and_keeps_its_own_metrics(make_swarm: MakeSwarm, tmp
     ]  # fmt: skip
     assert all(event["loss"] > 0 and 0 <= event["metric"] <= 1 for event in got[1:])
     assert {event["metric_name"] for event in got[1:]} == {"accuracy"}
+    assert {body["metric_name"] for _, path, body in swarm.log if path == "/v1/report"} == {"accuracy"}
 
 
 def test_stop_training_when_the_swarm_is_over(make_swarm: MakeSwarm) -> None:

@@ -5098,6 +5098,7 @@ type Progress struct {
 	// What the node's merge streams have carried since it started, payload and framing, in attempts that it completed.
 	SentBytes     uint64 `protobuf:"varint,9,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
 	ReceivedBytes uint64 `protobuf:"varint,10,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
+	MetricName    string `protobuf:"bytes,11,opt,name=metric_name,json=metricName,proto3" json:"metric_name,omitempty"` // what the program calls the metric, at most 64 bytes; empty: it does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5200,6 +5201,13 @@ func (x *Progress) GetReceivedBytes() uint64 {
 		return x.ReceivedBytes
 	}
 	return 0
+}
+
+func (x *Progress) GetMetricName() string {
+	if x != nil {
+		return x.MetricName
+	}
+	return ""
 }
 
 type WatchContractRequest struct {
@@ -7245,6 +7253,7 @@ type GetContractStatusResponse struct {
 	NoQuorum           *NoQuorum              `protobuf:"bytes,8,opt,name=no_quorum,json=noQuorum,proto3" json:"no_quorum,omitempty"`                         // set: the answer is what this SN knew last
 	TrainingWarnings   []*Warning             `protobuf:"bytes,9,rep,name=training_warnings,json=trainingWarnings,proto3" json:"training_warnings,omitempty"` // of this run, as far as the leader knows; their texts are among warnings too
 	Hidden             string                 `protobuf:"bytes,10,opt,name=hidden,proto3" json:"hidden,omitempty"`                                            // in words, where the contract's rule hides the loss and the metric of each peer from the caller
+	MetricName         string                 `protobuf:"bytes,11,opt,name=metric_name,json=metricName,proto3" json:"metric_name,omitempty"`                  // what all sessions of this run call the metric that name it; empty: none does, or they differ
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -7349,12 +7358,20 @@ func (x *GetContractStatusResponse) GetHidden() string {
 	return ""
 }
 
+func (x *GetContractStatusResponse) GetMetricName() string {
+	if x != nil {
+		return x.MetricName
+	}
+	return ""
+}
+
 type GetHistoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
 	After         uint64                 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`   // rounds behind this one
 	Most          uint32                 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`     // so many at most; 0: as many as an answer has room for
 	Spread        bool                   `protobuf:"varint,4,opt,name=spread,proto3" json:"spread,omitempty"` // evenly of all of them, with the newest; else the first ones
+	Run           uint64                 `protobuf:"varint,5,opt,name=run,proto3" json:"run,omitempty"`       // an earlier one; 0: the current one. An SN of an earlier version has none of earlier ones, and answers with the current one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7417,13 +7434,21 @@ func (x *GetHistoryRequest) GetSpread() bool {
 	return false
 }
 
+func (x *GetHistoryRequest) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
 type GetHistoryResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`         // 0: nothing is kept
-	Rounds        []*HistoryRound        `protobuf:"bytes,2,rep,name=rounds,proto3" json:"rounds,omitempty"`    // ascending
-	Last          uint64                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`       // the newest round that is kept
-	Thinned       uint64                 `protobuf:"varint,4,opt,name=thinned,proto3" json:"thinned,omitempty"` // rounds behind after, up to the newest, that are not among rounds
-	Hidden        string                 `protobuf:"bytes,5,opt,name=hidden,proto3" json:"hidden,omitempty"`    // in words, where the contract's rule hides the loss and the metric of each peer from the caller
+	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`                // 0: nothing is kept
+	Rounds        []*HistoryRound        `protobuf:"bytes,2,rep,name=rounds,proto3" json:"rounds,omitempty"`           // ascending
+	Last          uint64                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`              // the newest round that is kept
+	Thinned       uint64                 `protobuf:"varint,4,opt,name=thinned,proto3" json:"thinned,omitempty"`        // rounds behind after, up to the newest, that are not among rounds
+	Hidden        string                 `protobuf:"bytes,5,opt,name=hidden,proto3" json:"hidden,omitempty"`           // in words, where the contract's rule hides the loss and the metric of each peer from the caller
+	Earlier       []uint64               `protobuf:"varint,6,rep,packed,name=earlier,proto3" json:"earlier,omitempty"` // runs before the current one of which rounds are kept, ascending
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7493,6 +7518,13 @@ func (x *GetHistoryResponse) GetHidden() string {
 	return ""
 }
 
+func (x *GetHistoryResponse) GetEarlier() []uint64 {
+	if x != nil {
+		return x.Earlier
+	}
+	return nil
+}
+
 // HistoryRound is what is known of one committed round. What nobody has told is absent.
 type HistoryRound struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -7506,11 +7538,13 @@ type HistoryRound struct {
 	ExchangeMs      *uint64                `protobuf:"varint,8,opt,name=exchange_ms,json=exchangeMs,proto3,oneof" json:"exchange_ms,omitempty"` // from the plan until the last peer had the merged model
 	CommitMs        *uint64                `protobuf:"varint,9,opt,name=commit_ms,json=commitMs,proto3,oneof" json:"commit_ms,omitempty"`       // from then until it was committed
 	Failed          []*HistoryFailure      `protobuf:"bytes,10,rep,name=failed,proto3" json:"failed,omitempty"`
-	Peers           []*HistoryPeer         `protobuf:"bytes,11,rep,name=peers,proto3" json:"peers,omitempty"`           // by node
-	Loss            *float64               `protobuf:"fixed64,12,opt,name=loss,proto3,oneof" json:"loss,omitempty"`     // mean of what peers reported of the merged model
-	Metric          *float64               `protobuf:"fixed64,13,opt,name=metric,proto3,oneof" json:"metric,omitempty"` // likewise
-	Weighted        bool                   `protobuf:"varint,14,opt,name=weighted,proto3" json:"weighted,omitempty"`    // these are means by weights; false: no weight is known, and they are plain means of the peers that contributed
-	Record          uint64                 `protobuf:"varint,16,opt,name=record,proto3" json:"record,omitempty"`        // number of the ledger's record that proves it; 0: not known yet, or by an SN of an earlier version
+	Peers           []*HistoryPeer         `protobuf:"bytes,11,rep,name=peers,proto3" json:"peers,omitempty"`                                   // by node
+	Loss            *float64               `protobuf:"fixed64,12,opt,name=loss,proto3,oneof" json:"loss,omitempty"`                             // mean of what peers reported of the merged model
+	Metric          *float64               `protobuf:"fixed64,13,opt,name=metric,proto3,oneof" json:"metric,omitempty"`                         // likewise
+	Weighted        bool                   `protobuf:"varint,14,opt,name=weighted,proto3" json:"weighted,omitempty"`                            // these are means by weights; false: no weight is known, and they are plain means of the peers that contributed
+	Record          uint64                 `protobuf:"varint,16,opt,name=record,proto3" json:"record,omitempty"`                                // number of the ledger's record that proves it; 0: not known yet, or by an SN of an earlier version
+	MetricName      *string                `protobuf:"bytes,17,opt,name=metric_name,json=metricName,proto3,oneof" json:"metric_name,omitempty"` // what all its peers call the metric that name it; empty: they differ; absent: none does
+	Method          string                 `protobuf:"bytes,18,opt,name=method,proto3" json:"method,omitempty"`                                 // by which it was merged, with parameters, as the ledger has it; empty as record is 0
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -7650,6 +7684,20 @@ func (x *HistoryRound) GetRecord() uint64 {
 	return 0
 }
 
+func (x *HistoryRound) GetMetricName() string {
+	if x != nil && x.MetricName != nil {
+		return *x.MetricName
+	}
+	return ""
+}
+
+func (x *HistoryRound) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
 type HistoryFailure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -7727,6 +7775,7 @@ type HistoryPeer struct {
 	Contributed   bool                   `protobuf:"varint,5,opt,name=contributed,proto3" json:"contributed,omitempty"`                                // its model was merged
 	SentBytes     *uint64                `protobuf:"varint,6,opt,name=sent_bytes,json=sentBytes,proto3,oneof" json:"sent_bytes,omitempty"`             // of merges, since the round before
 	ReceivedBytes *uint64                `protobuf:"varint,7,opt,name=received_bytes,json=receivedBytes,proto3,oneof" json:"received_bytes,omitempty"` // likewise
+	MetricName    string                 `protobuf:"bytes,8,opt,name=metric_name,json=metricName,proto3" json:"metric_name,omitempty"`                 // what its program calls the metric; empty: it does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7808,6 +7857,13 @@ func (x *HistoryPeer) GetReceivedBytes() uint64 {
 		return *x.ReceivedBytes
 	}
 	return 0
+}
+
+func (x *HistoryPeer) GetMetricName() string {
+	if x != nil {
+		return x.MetricName
+	}
+	return ""
 }
 
 type CreateContractRequest struct {
@@ -13968,7 +14024,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\n" +
 	"heard_from\x18\x06 \x01(\tR\theardFrom\x12\x12\n" +
 	"\x04code\x18\a \x01(\tR\x04code\x121\n" +
-	"\tunreached\x18\b \x01(\v2\x13.swarm.v1.UnreachedR\tunreached\"\xa6\x02\n" +
+	"\tunreached\x18\b \x01(\v2\x13.swarm.v1.UnreachedR\tunreached\"\xc7\x02\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04loss\x18\x02 \x01(\x01R\x04loss\x12\x16\n" +
@@ -13983,7 +14039,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\n" +
 	"sent_bytes\x18\t \x01(\x04R\tsentBytes\x12%\n" +
 	"\x0ereceived_bytes\x18\n" +
-	" \x01(\x04R\rreceivedBytes\"J\n" +
+	" \x01(\x04R\rreceivedBytes\x12\x1f\n" +
+	"\vmetric_name\x18\v \x01(\tR\n" +
+	"metricName\"J\n" +
 	"\x14WatchContractRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x16\n" +
 	"\x06packed\x18\x02 \x01(\bR\x06packed\"\x85\x05\n" +
@@ -14177,7 +14235,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fcreated_unix_ms\x18\b \x01(\x03R\rcreatedUnixMs\"J\n" +
 	"\x18GetContractStatusRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x12\n" +
-	"\x04most\x18\x02 \x01(\rR\x04most\"\xad\x03\n" +
+	"\x04most\x18\x02 \x01(\rR\x04most\"\xce\x03\n" +
 	"\x19GetContractStatusResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\x12\x18\n" +
 	"\awaiting\x18\x02 \x01(\tR\awaiting\x121\n" +
@@ -14189,18 +14247,22 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tno_quorum\x18\b \x01(\v2\x12.swarm.v1.NoQuorumR\bnoQuorum\x12>\n" +
 	"\x11training_warnings\x18\t \x03(\v2\x11.swarm.v1.WarningR\x10trainingWarnings\x12\x16\n" +
 	"\x06hidden\x18\n" +
-	" \x01(\tR\x06hidden\"q\n" +
+	" \x01(\tR\x06hidden\x12\x1f\n" +
+	"\vmetric_name\x18\v \x01(\tR\n" +
+	"metricName\"\x83\x01\n" +
 	"\x11GetHistoryRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x12\n" +
 	"\x04most\x18\x03 \x01(\rR\x04most\x12\x16\n" +
-	"\x06spread\x18\x04 \x01(\bR\x06spread\"\x9c\x01\n" +
+	"\x06spread\x18\x04 \x01(\bR\x06spread\x12\x10\n" +
+	"\x03run\x18\x05 \x01(\x04R\x03run\"\xb6\x01\n" +
 	"\x12GetHistoryResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12.\n" +
 	"\x06rounds\x18\x02 \x03(\v2\x16.swarm.v1.HistoryRoundR\x06rounds\x12\x12\n" +
 	"\x04last\x18\x03 \x01(\x04R\x04last\x12\x18\n" +
 	"\athinned\x18\x04 \x01(\x04R\athinned\x12\x16\n" +
-	"\x06hidden\x18\x05 \x01(\tR\x06hidden\"\xd6\x04\n" +
+	"\x06hidden\x18\x05 \x01(\tR\x06hidden\x12\x18\n" +
+	"\aearlier\x18\x06 \x03(\x04R\aearlier\"\xa4\x05\n" +
 	"\fHistoryRound\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12&\n" +
@@ -14220,20 +14282,24 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04loss\x18\f \x01(\x01H\x04R\x04loss\x88\x01\x01\x12\x1b\n" +
 	"\x06metric\x18\r \x01(\x01H\x05R\x06metric\x88\x01\x01\x12\x1a\n" +
 	"\bweighted\x18\x0e \x01(\bR\bweighted\x12\x16\n" +
-	"\x06record\x18\x10 \x01(\x04R\x06recordB\r\n" +
+	"\x06record\x18\x10 \x01(\x04R\x06record\x12$\n" +
+	"\vmetric_name\x18\x11 \x01(\tH\x06R\n" +
+	"metricName\x88\x01\x01\x12\x16\n" +
+	"\x06method\x18\x12 \x01(\tR\x06methodB\r\n" +
 	"\v_waiting_msB\x0e\n" +
 	"\f_training_msB\x0e\n" +
 	"\f_exchange_msB\f\n" +
 	"\n" +
 	"_commit_msB\a\n" +
 	"\x05_lossB\t\n" +
-	"\a_metric\"x\n" +
+	"\a_metricB\x0e\n" +
+	"\f_metric_name\"x\n" +
 	"\x0eHistoryFailure\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x16\n" +
 	"\x06blamed\x18\x02 \x01(\tR\x06blamed\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1c\n" +
 	"\n" +
-	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\xa7\x02\n" +
+	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\xc8\x02\n" +
 	"\vHistoryPeer\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x17\n" +
 	"\x04loss\x18\x02 \x01(\x01H\x00R\x04loss\x88\x01\x01\x12\x1b\n" +
@@ -14242,7 +14308,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\vcontributed\x18\x05 \x01(\bR\vcontributed\x12\"\n" +
 	"\n" +
 	"sent_bytes\x18\x06 \x01(\x04H\x03R\tsentBytes\x88\x01\x01\x12*\n" +
-	"\x0ereceived_bytes\x18\a \x01(\x04H\x04R\rreceivedBytes\x88\x01\x01B\a\n" +
+	"\x0ereceived_bytes\x18\a \x01(\x04H\x04R\rreceivedBytes\x88\x01\x01\x12\x1f\n" +
+	"\vmetric_name\x18\b \x01(\tR\n" +
+	"metricNameB\a\n" +
 	"\x05_lossB\t\n" +
 	"\a_metricB\t\n" +
 	"\a_weightB\r\n" +

@@ -99,12 +99,14 @@ type SyncResponse struct {
 	Warnings     []string `json:"warnings"`
 }
 
-// ReportRequest is the body of POST /v1/report. Loss and Metric are nil when they were not measured.
+// ReportRequest is the body of POST /v1/report. Loss and Metric are nil when they were not measured. MetricName is empty where the program
+// does not say what its metric is called.
 type ReportRequest struct {
 	Session     string   `json:"session"`
 	Round       uint64   `json:"round"` // the model they were measured on; 0: local training
 	Loss        *float64 `json:"loss"`
 	Metric      *float64 `json:"metric"`
+	MetricName  string   `json:"metric_name,omitempty"`
 	EpochsDone  int      `json:"epochs_done"`
 	TotalEpochs int      `json:"total_epochs"`
 }

@@ -53,7 +53,7 @@ func Progress(p *round.Progress) *swarmv1.Progress {
 	}
 	return &swarmv1.Progress{
 		Round: p.Round, Loss: p.Loss, Metric: p.Metric, HasLoss: p.HasLoss, HasMetric: p.HasMetric, EpochsDone: p.EpochsDone,
-		TotalEpochs: p.TotalEpochs, Phase: p.Phase, SentBytes: p.SentBytes, ReceivedBytes: p.ReceivedBytes,
+		TotalEpochs: p.TotalEpochs, MetricName: p.MetricName, Phase: p.Phase, SentBytes: p.SentBytes, ReceivedBytes: p.ReceivedBytes,
 	}
 }
 
@@ -123,7 +123,7 @@ func FromProgress(p *swarmv1.Progress) *round.Progress {
 	return &round.Progress{
 		Round: p.GetRound(), Loss: p.GetLoss(), Metric: p.GetMetric(), HasLoss: p.GetHasLoss(), HasMetric: p.GetHasMetric(),
 		EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Phase: p.GetPhase(),
-		SentBytes: p.GetSentBytes(), ReceivedBytes: p.GetReceivedBytes(),
+		MetricName: p.GetMetricName(), SentBytes: p.GetSentBytes(), ReceivedBytes: p.GetReceivedBytes(),
 	}
 }
 

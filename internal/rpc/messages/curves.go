@@ -24,26 +24,40 @@ func HideStatus(m *swarmv1.GetContractStatusResponse, why string) {
 	}
 	for _, x := range m.GetContract().GetSessions() {
 		if p := x.GetProgress(); p != nil {
-			p.Loss, p.Metric, p.HasLoss, p.HasMetric = 0, 0, false, false
+			p.Loss, p.Metric, p.HasLoss, p.HasMetric, p.MetricName = 0, 0, false, false, ""
 		}
 	}
 }
 
-// ShowHistory adds the peers' means to rounds, and takes the loss and the metric of each peer out of them for the reason why; empty: nothing is
-// hidden.
+// ShowHistory adds the peers' means to rounds, and what the peers call the metric, and takes the loss and the metric of each peer out of them
+// for the reason why; empty: nothing is hidden.
 func ShowHistory(m *swarmv1.GetHistoryResponse, why string) {
 	m.Hidden = why
 	for _, r := range m.GetRounds() {
-		loss, metric := mean{}, mean{}
+		loss, metric, name := mean{}, mean{}, common{}
 		for _, p := range r.GetPeers() {
 			r.Weighted = r.GetWeighted() || p.Weight != nil
 			loss.add(p.Loss, p)
 			metric.add(p.Metric, p)
+			name.add(p.GetMetricName())
 			if why != "" {
-				p.Loss, p.Metric = nil, nil
+				p.Loss, p.Metric, p.MetricName = nil, nil, ""
 			}
 		}
-		r.Loss, r.Metric = loss.value(r.GetWeighted()), metric.value(r.GetWeighted())
+		r.Loss, r.Metric, r.MetricName = loss.value(r.GetWeighted()), metric.value(r.GetWeighted()), name.said
+	}
+}
+
+// common is a name that all give who give one: empty if they differ, nil if nobody does.
+type common struct{ said *string }
+
+func (c *common) add(name string) {
+	switch {
+	case name == "":
+	case c.said == nil:
+		c.said = &name
+	case *c.said != name:
+		c.said = new(string)
 	}
 }
 

@@ -33,10 +33,17 @@ func Status(leader string, view *swarmv1.ContractView, st planner.Status, most u
 	for _, w := range st.Warnings {
 		out.Warnings = append(out.Warnings, w.Text)
 	}
+	metric := common{}
 	for _, x := range view.GetSessions() {
 		if p, ok := st.Progress[x.GetId()]; ok {
 			x.Progress = onwire.Progress(&p)
+			if x.GetRun() == view.GetRun() {
+				metric.add(p.MetricName)
+			}
 		}
+	}
+	if metric.said != nil {
+		out.MetricName = *metric.said
 	}
 	recent := st.Recent
 	if most > 0 {

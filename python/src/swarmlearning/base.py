@@ -44,6 +44,9 @@ FINISHED = "All peers and Swarm training rounds finished. Final Swarm model was 
 LOUD_ROUNDS = 3
 LOUD_EVERY = 10
 
+# What the swarm takes of a metric's name, in bytes.
+MAX_METRIC_NAME = 64
+
 Score = Tuple[Optional[float], Optional[float]]
 # The way to the swarm.
 Link = Union[Client, Following]
@@ -162,10 +165,13 @@ class Engine:
             if self._params.data_samples is None and data is not None:
                 self._counts = Counts(data_samples(data))
 
-    def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
-        """Report what the program measured: on the merged model of the last round, or, with overlap, on its own."""
+    def report(self, loss: Optional[float], metric: Optional[float] = None, name: str = "") -> None:
+        """Report what the program measured: on the merged model of the last round, or, with overlap, on its own.
+
+        name is the metric's, if it is known.
+        """
         self._check_running("report")
-        self.told(loss, metric)
+        self.told(loss, metric, name)
         with self._giving_up():
             self._report(0 if self._ahead else self._round, loss, metric)
 
@@ -555,6 +561,7 @@ class Engine:
                     "round": round_,
                     "loss": number(loss),
                     "metric": number(metric),
+                    **_label(metric, self._model.metric_name),
                     "epochs_done": self._epochs,
                     "total_epochs": self._params.total_epochs,
                 }
@@ -672,6 +679,13 @@ def _changed(tensor: Tensor) -> ModelChangedError:
         f'tensor "{tensor.name}" ({tensor.dtype}{list(tensor.shape)}) is not what the training began with',
         "do not add, remove or replace layers between on_train_begin and on_train_end",
     )
+
+
+def _label(metric: Optional[float], name: str) -> dict[str, str]:
+    """Give what the swarm is told of a metric's name, which it takes as a short line; nothing without a metric."""
+    line = "".join(c if c.isprintable() else " " for c in name).encode(errors="ignore")[:MAX_METRIC_NAME]
+    short = line.decode(errors="ignore").strip()
+    return {"metric_name": short} if short and number(metric) is not None else {}
 
 
 def _score_text(loss: Optional[float], metric: Optional[float]) -> str:
