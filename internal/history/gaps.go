@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // gap are rounds between two others that the ledger is to tell of: they were committed between two looks at the state, or before this SN began.
@@ -118,7 +119,7 @@ func (r *Recorder) proven(record ledger.Record, of ledger.Round) error {
 		names = append(names, x.Node)
 	}
 	out.own(of.Attempt, names, r.knows)
-	out.Attempt, out.Digest, out.Record = of.Attempt, of.Model, record.Seq
+	out.Attempt, out.Digest, out.Record, out.Method = of.Attempt, of.Model, record.Seq, text.Clip(text.Line(of.Method), maxMethod)
 	if out.CommittedMS == 0 {
 		out.CommittedMS = record.AtMS
 	}

@@ -248,7 +248,7 @@ func TestReadersOutliveFiles(t *testing.T) {
 	reading.Wait()
 }
 
-// TestRunsAndContracts: a reset contract begins anew, what is late of the run before is dropped, a deleted one is gone.
+// TestRunsAndContracts: a reset contract begins anew, the run before it is kept and what is late of it dropped, a deleted one is gone.
 func TestRunsAndContracts(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, dir, history.Limits{})
@@ -256,17 +256,83 @@ func TestRunsAndContracts(t *testing.T) {
 	put(t, s, "b", 1, 1)
 	put(t, s, "a", 2, 1)
 	put(t, s, "a", 1, 4)
-	if got, part := rounds(t, s, "a", history.Query{}); !cmp.Equal(got, []uint64{1}) || part.Run != 2 {
-		t.Errorf("after a reset: %v of run %d", got, part.Run)
+	runs := func(want ...uint64) {
+		t.Helper()
+		last := want[len(want)-1]
+		if got, part := rounds(t, s, "a", history.Query{}); !cmp.Equal(got, []uint64{1}) || part.Run != last || !cmp.Equal(s.Runs("a"), want) {
+			t.Errorf("after a reset: %v of run %d, kept are %v", got, part.Run, s.Runs("a"))
+		}
+		if run, whole := s.Whole("a"); run != last || whole != 1 {
+			t.Errorf("whole up to round %d of run %d", whole, run)
+		}
+	}
+	runs(1, 2)
+	if got, part := rounds(t, s, "a", history.Query{Run: 1, After: 1}); !cmp.Equal(got, []uint64{2, 3}) || part.Run != 1 || part.Last != 3 {
+		t.Errorf("of the run before: %v %+v", got, part)
+	}
+	for _, run := range []uint64{3, 9} {
+		if got, part := rounds(t, s, "a", history.Query{Run: run}); got != nil || part.Run != 0 {
+			t.Errorf("of a run that there is not: %v %+v", got, part)
+		}
+	}
+	for range 2 { // and by a store that is opened anew
+		put(t, s, "a", 4, 1)
+		put(t, s, "a", 2, 7)
+		runs(2, 4)
+		s.Close()
+		if err := os.WriteFile(filepath.Join(dir, "a.1.history"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, _ = open(t, dir, history.Limits{})
+		runs(2, 4)
 	}
 	s.Remove("b")
 	s.Remove("none")
-	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 1 || files[0].Name() != "a.2.history" {
-		t.Errorf("%v, left are %v", err, files)
-	}
 	if got, part := rounds(t, s, "b", history.Query{}); got != nil || part.Run != 0 {
 		t.Errorf("of a deleted contract: %v", got)
+	}
+	left := func() (names []string) {
+		for _, f := range must(os.ReadDir(dir))(t) {
+			names = append(names, f.Name())
+		}
+		return names
+	}
+	if got := left(); !cmp.Equal(got, []string{"a.2.history", "a.4.history"}) {
+		t.Errorf("left are %v", got)
+	}
+	s.Remove("a")
+	if got := left(); got != nil || len(s.Contracts()) != 0 {
+		t.Errorf("left are %v", got)
+	}
+}
+
+// TestEarlierRunsGiveRoom: of the run before a quarter of the limit is kept at most, within the contract's, and it goes before rounds of one that
+// goes on.
+func TestEarlierRunsGiveRoom(t *testing.T) {
+	dir := t.TempDir()
+	limits := history.Limits{Contract: 20 << 10, All: 50 << 10}
+	s, _ := open(t, dir, limits)
+	size := func(name string) int64 {
+		info, err := os.Stat(filepath.Join(dir, name+".history"))
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	for run := uint64(1); run <= 3; run++ {
+		put(t, s, "a", run, upTo(500)...)
+		if over, now := size(fmt.Sprint("a.", run-1)), size(fmt.Sprint("a.", run)); over > limits.Contract/4 || (over == 0) != (run == 1) || over+now > limits.Contract {
+			t.Errorf("in run %d that before has %d bytes, this one %d", run, over, now)
+		}
+	}
+	if got, _ := rounds(t, s, "a", history.Query{Run: 2}); len(got) < 10 || got[len(got)-1] != 500 {
+		t.Errorf("of run 2 are left %v", got)
+	}
+	for _, name := range []string{"b", "c", "d"} {
+		put(t, s, name, 1, upTo(1000)...)
+	}
+	if got := s.Runs("a"); !cmp.Equal(got, []uint64{3}) {
+		t.Errorf("kept are runs %v", got)
 	}
 }
 
@@ -504,12 +570,12 @@ func TestRecorder(t *testing.T) {
 			committed.Committed = &state.CommittedRound{Round: n, Attempt: 2, Digest: "d", Participants: []string{"sl-1", "sl-0"}, PlannedMS: planned, CommittedMS: time.Now().UnixMilli()}
 			c = &committed
 			both(c)
-			say(to, reports.Report{Progress: &round.Progress{Round: n, Loss: 0.5, HasLoss: true, SentBytes: 100 * n, ReceivedBytes: 10 * n}})
+			say(to, reports.Report{Progress: &round.Progress{Round: n, Loss: 0.5, HasLoss: true, Metric: 0.25, HasMetric: true, MetricName: "f1", SentBytes: 100 * n, ReceivedBytes: 10 * n}})
 			time.Sleep(5 * time.Second)
 		}
 		merge(leads, 1)
 		merge(leads, 2)
-		loss, seven, none, sent, received := 0.5, uint32(7), uint32(0), uint64(100), uint64(10)
+		loss, metric, seven, none, sent, received := 0.5, 0.25, uint32(7), uint32(0), uint64(100), uint64(10)
 		for name, s := range map[string]*history.Store{"the leader": store1, "the other": store2} {
 			got := get(t, s, "c", 2, 2)
 			if got == nil || len(got.Failed) != 1 || got.CommittedMS == 0 || got.Failed[0].AtMS == 0 {
@@ -519,7 +585,7 @@ func TestRecorder(t *testing.T) {
 			want := &history.Round{
 				Round: 2, Attempt: 2, Digest: "d", Own: true, Waiting: ms(2 * time.Second), Training: ms(5 * time.Second), Exchange: ms(3 * time.Second), Commit: ms(time.Second),
 				Failed: []history.Failed{{Attempt: 1, Blamed: "sl-1", Reason: got.Failed[0].Reason}},
-				Peers:  []history.Peer{{Node: "sl-0", Loss: &loss, Weight: &none, Sent: &sent, Received: &received}, {Node: "sl-1", Weight: &seven, Contributed: true}},
+				Peers:  []history.Peer{{Node: "sl-0", Loss: &loss, Metric: &metric, MetricName: "f1", Weight: &none, Sent: &sent, Received: &received}, {Node: "sl-1", Weight: &seven, Contributed: true}},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -530,12 +596,12 @@ func TestRecorder(t *testing.T) {
 		if got, part := rounds(t, store2, "c", history.Query{}); !cmp.Equal(got, []uint64{1, 2, 3}) || part.Rounds[2].Peers[0].Loss == nil {
 			t.Errorf("after the leader is gone: %v %+v", got, part)
 		}
-		second.ledger = records(t, ledger.Over{}, ledger.Round{Contract: "c", Run: 2, Round: 4, Attempt: 1, Model: "dd", Participants: []ledger.Participant{{Node: "sl-1", Weight: 3}}}, ledger.Round{Contract: "c", Run: 2, Round: 5})
+		second.ledger = records(t, ledger.Over{}, ledger.Round{Contract: "c", Run: 2, Round: 4, Attempt: 1, Model: "dd", Method: "median", Participants: []ledger.Participant{{Node: "sl-1", Weight: 3}}}, ledger.Round{Contract: "c", Run: 2, Round: 5})
 		caught := *c
 		caught.Committed = &state.CommittedRound{Round: 5, Attempt: 1, Participants: []string{"sl-0"}}
 		both(&caught)
 		time.Sleep(time.Second)
-		if got := get(t, store2, "c", 2, 4); got == nil || got.Digest != "dd" || *got.Peers[0].Weight != 3 || got.CommittedMS != 77 {
+		if got := get(t, store2, "c", 2, 4); got == nil || got.Digest != "dd" || got.Method != "median" || *got.Peers[0].Weight != 3 || got.CommittedMS != 77 {
 			t.Errorf("a round that was committed between two looks: %+v", got)
 		}
 		both(nil)

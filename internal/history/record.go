@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -23,6 +24,7 @@ const (
 	maxLine   = 256 << 10
 	maxReason = 300
 	maxDigest = 128
+	maxMethod = 256
 )
 
 // Round is what is known of one committed round. What nobody has told is nil.
@@ -33,7 +35,8 @@ type Round struct {
 	CommittedMS int64    `json:"committed_ms,omitempty"`
 	Digest      string   `json:"digest,omitempty"`
 	Record      uint64   `json:"record,omitempty"`   // number of the ledger's record that proves it; 0: not known
-	Own         bool     `json:"own,omitempty"`      // attempt, digest, record, times and who contributed are from this SN's state or ledger
+	Method      string   `json:"method,omitempty"`   // by which it was merged, as that record has it
+	Own         bool     `json:"own,omitempty"`      // attempt, digest, record, method, times and who contributed are from this SN's state or ledger
 	Waiting     *uint64  `json:"waiting,omitempty"`  // in milliseconds: from when the first peer could merge until the plan
 	Training    *uint64  `json:"training,omitempty"` // from the commit before until the first peer could merge
 	Exchange    *uint64  `json:"exchange,omitempty"` // from the plan until the last peer had the merged model
@@ -56,6 +59,7 @@ type Peer struct {
 	Node        string   `json:"node"`
 	Loss        *float64 `json:"loss,omitempty"`
 	Metric      *float64 `json:"metric,omitempty"`
+	MetricName  string   `json:"called,omitempty"` // what its program calls the metric
 	Weight      *uint32  `json:"weight,omitempty"`
 	Contributed bool     `json:"contributed,omitempty"`
 	Sent        *uint64  `json:"sent,omitempty"`     // bytes of merges since its record before
@@ -92,7 +96,7 @@ func (r *Round) own(attempt uint64, participants []string, knows func(node strin
 	if !r.Own {
 		known := func(node string) bool { return knows(node) || slices.Contains(participants, node) }
 		r.Own = true
-		r.Record, r.PlannedMS, r.CommittedMS = 0, 0, 0
+		r.Record, r.Method, r.PlannedMS, r.CommittedMS = 0, "", 0, 0
 		r.Peers = slices.DeleteFunc(r.Peers, func(p Peer) bool { return !known(p.Node) })
 		r.Failed = slices.DeleteFunc(r.Failed, func(f Failed) bool { return !f.possible(attempt, known) })
 		for i := range r.Peers {
@@ -128,13 +132,14 @@ func (r *Round) clean() (ok bool) {
 		return false
 	}
 	r.Own, r.Asked = false, 0
+	r.Method = text.Clip(text.Line(r.Method), maxMethod)
 	r.sort()
 	for i := range r.Peers {
 		p := &r.Peers[i]
 		if !naming.ValidNode(p.Node) || i > 0 && p.Node == r.Peers[i-1].Node {
 			return false
 		}
-		p.Loss, p.Metric = orNil(p.Loss), orNil(p.Metric)
+		p.Loss, p.Metric, p.MetricName = orNil(p.Loss), orNil(p.Metric), text.Printable(text.Cut(p.MetricName, round.MaxMetricName), ' ')
 	}
 	for i := range r.Failed {
 		f := &r.Failed[i]
@@ -165,7 +170,7 @@ func (r *Round) learn(from *Round, over bool, knows func(node string) bool) {
 		r.Attempt, r.Digest, r.CommittedMS = from.Attempt, from.Digest, from.CommittedMS
 	}
 	if !r.Own && r.Record == 0 {
-		r.Record = from.Record
+		r.Record, r.Method = from.Record, from.Method
 	}
 	for _, theirs := range from.Peers {
 		if r.Own && theirs.Loss == nil && theirs.Metric == nil && theirs.Sent == nil && theirs.Received == nil {
@@ -180,6 +185,9 @@ func (r *Round) learn(from *Round, over bool, knows func(node string) bool) {
 		p := r.peer(theirs.Node)
 		if p == nil {
 			continue
+		}
+		if theirs.Metric != nil && (p.Metric == nil || over) {
+			p.MetricName = theirs.MetricName
 		}
 		learn(&p.Loss, theirs.Loss, over)
 		learn(&p.Metric, theirs.Metric, over)

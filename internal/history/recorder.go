@@ -398,8 +398,12 @@ func (t *training) progress(node string, p *round.Progress, said word) word {
 		return said
 	}
 	loss, metric := told(p.HasLoss, p.Loss), told(p.HasMetric, p.Metric)
-	if !equal(peer.Loss, loss) || !equal(peer.Metric, metric) {
-		peer.Loss, peer.Metric, t.dirty[of.Round] = loss, metric, true
+	name := ""
+	if metric != nil {
+		name = p.MetricName
+	}
+	if !equal(peer.Loss, loss) || !equal(peer.Metric, metric) || peer.MetricName != name {
+		peer.Loss, peer.Metric, peer.MetricName, t.dirty[of.Round] = loss, metric, name, true
 	}
 	return said
 }

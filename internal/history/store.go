@@ -30,8 +30,8 @@ type Limits struct {
 	All      int64 // default 1 GiB
 }
 
-// Store keeps the rounds of each contract's current run in a file of its own. It is safe for concurrent use. Who reads waits for nobody who
-// writes, nor the other way round.
+// Store keeps the rounds of each contract's current run in a file of its own, and those of the run before it. It is safe for concurrent use. Who
+// reads waits for nobody who writes, nor the other way round.
 type Store struct {
 	dir    string
 	limits Limits
@@ -39,8 +39,9 @@ type Store struct {
 
 	writing sync.Mutex // held over all that changes a file, and taken before mu
 
-	mu    sync.Mutex // never held over the disk
-	files map[string]*runFile
+	mu      sync.Mutex // never held over the disk
+	files   map[string]*runFile
+	earlier map[string]*runFile // of the run before that in files, if one is kept
 }
 
 // runFile is the file of one contract's run. Of a round the line that was written last counts. With Store.writing it may be read, with
@@ -92,7 +93,7 @@ func Open(dir string, limits Limits, log *slog.Logger) (*Store, error) {
 	if limits.All == 0 {
 		limits.All = 1 << 30
 	}
-	s := &Store{dir: dir, limits: limits, log: log, files: map[string]*runFile{}}
+	s := &Store{dir: dir, limits: limits, log: log, files: map[string]*runFile{}, earlier: map[string]*runFile{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open history: %w", err)
 	}
@@ -103,20 +104,25 @@ func Open(dir string, limits Limits, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open history: %w", err)
 	}
+	runs := map[string][]uint64{}
 	for _, e := range all {
-		name, run, ok := runFileNamed(e.Name())
-		if !ok {
-			continue // not ours
+		if name, run, ok := runFileNamed(e.Name()); ok { // else it is not ours
+			runs[name] = append(runs[name], run)
 		}
-		if have := s.files[name]; have != nil && have.run > run {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // of a run before, which a crash has left
-			continue
-		} else if have != nil {
-			s.remove(name)
-		}
-		if _, err := s.open(name, run); err != nil {
-			s.Close()
-			return nil, err
+	}
+	for name, of := range runs {
+		slices.SortFunc(of, func(a, b uint64) int { return cmp.Compare(b, a) })
+		for i, run := range of {
+			if i > 1 {
+				_ = os.Remove(filepath.Join(dir, fileName(name, run))) // which a crash has left
+				continue
+			}
+			b, err := s.open(name, run)
+			if err != nil {
+				s.Close()
+				return nil, err
+			}
+			[]map[string]*runFile{s.files, s.earlier}[i][name] = b
 		}
 	}
 	return s, nil
@@ -127,8 +133,9 @@ func (s *Store) Close() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.files))
+	all := slices.AppendSeq(slices.Collect(maps.Values(s.files)), maps.Values(s.earlier))
 	clear(s.files)
+	clear(s.earlier)
 	s.mu.Unlock()
 	for _, b := range all {
 		s.release(b.file)
@@ -168,9 +175,6 @@ func (s *Store) open(contract string, run uint64) (*runFile, error) {
 		_ = f.Close() // the error before is the one that counts
 		return nil, fmt.Errorf("read history of contract %s: %w", contract, err)
 	}
-	s.mu.Lock()
-	s.files[contract] = b
-	s.mu.Unlock()
 	return b, nil
 }
 
@@ -227,8 +231,8 @@ func (b *runFile) last() uint64 {
 	return b.lines[len(b.lines)-1].round
 }
 
-// Put writes the record of a round. A later run begins anew, an earlier one is over. Nothing is written beyond the limits: where the file can't
-// be written anew with fewer rounds, Put fails.
+// Put writes the record of a round. A later run begins anew, and one before it is over: the last one of these is kept, for who asks for it. Nothing
+// is written beyond the limits: where the file can't be written anew with fewer rounds, Put fails.
 func (s *Store) Put(contract string, run uint64, r *Round) error {
 	data, err := encode(r)
 	if err != nil {
@@ -237,17 +241,20 @@ func (s *Store) Put(contract string, run uint64, r *Round) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	b := s.files[contract]
-	if b != nil && b.run > run {
+	if over := s.earlier[contract]; b != nil && b.run > run || over != nil && over.run >= run {
 		return nil
 	}
 	if b != nil && b.run < run {
-		s.remove(contract)
+		s.end(contract)
 		b = nil
 	}
 	if b == nil {
 		if b, err = s.open(contract, run); err != nil {
 			return err
 		}
+		s.mu.Lock()
+		s.files[contract] = b
+		s.mu.Unlock()
 	}
 	if err := s.makeRoom(contract, int64(len(data))); err != nil {
 		return err
@@ -261,34 +268,6 @@ func (s *Store) Put(contract string, run uint64, r *Round) error {
 	b.size += int64(len(data))
 	b.asked = max(b.asked, r.Asked)
 	return nil
-}
-
-// Remove forgets a contract.
-func (s *Store) Remove(contract string) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	s.remove(contract)
-}
-
-func (s *Store) remove(contract string) {
-	b := s.files[contract]
-	if b == nil {
-		return
-	}
-	if err := os.Remove(filepath.Join(s.dir, fileName(contract, b.run))); err != nil {
-		s.log.Warn("could not remove the history of a contract; remove the file", "contract", contract, "err", err)
-	}
-	s.mu.Lock()
-	delete(s.files, contract)
-	s.mu.Unlock()
-	s.release(b.file)
-}
-
-// Contracts are those of which there is a history, by name.
-func (s *Store) Contracts() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.files))
 }
 
 // Whole returns the run that is kept of a contract, and the round up to which none is missing: among the newest, as older ones are thinned.
@@ -320,23 +299,28 @@ func (s *Store) Asked(contract string, run uint64) uint64 {
 
 // makeRoom keeps the files within the limits: lines that no longer count go, then every second one of the older half of the rounds.
 func (s *Store) makeRoom(contract string, more int64) error {
-	b := s.files[contract]
-	if b.file.damaged.Load() || b.size+more > s.limits.Contract || b.size > 1<<20 && b.size > 4*b.live {
-		if err := s.rewrite(contract, b.lines); err != nil {
+	b, before := s.files[contract], int64(0)
+	if over := s.earlier[contract]; over != nil {
+		before = over.size
+	}
+	if b.file.damaged.Load() || b.size+more > s.limits.Contract-before || b.size > 1<<20 && b.size > 4*b.live {
+		if err := s.rewrite(contract, b, b.lines, s.limits.Contract/2); err != nil {
 			return err
 		}
 	}
 	for {
-		all, largest := more, ""
-		for name, b := range s.files {
-			if all += b.size; largest == "" || b.size > s.files[largest].size {
-				largest = name
-			}
-		}
-		if all <= s.limits.All || len(s.files[largest].lines) < 4 {
+		all, over := sizes(s.earlier)
+		now, largest := sizes(s.files)
+		switch all += now + more; {
+		case all <= s.limits.All:
+			return nil
+		case over != "": // what is over gives room first
+			s.drop(s.earlier, over)
+			continue
+		case len(s.files[largest].lines) < 4:
 			return nil
 		}
-		if err := s.rewrite(largest, thin(s.files[largest].lines)); err != nil {
+		if err := s.rewrite(largest, s.files[largest], thin(s.files[largest].lines), s.limits.Contract/2); err != nil {
 			return err
 		}
 	}
@@ -368,11 +352,9 @@ func bytesOf(lines []line) (n int64) {
 	return n
 }
 
-// rewrite writes lines of a contract's file into a new one, fewer until they take half of a contract's limit at most. Where that fails all is
-// as before.
-func (s *Store) rewrite(contract string, lines []line) error {
-	b := s.files[contract]
-	for bytesOf(lines) > s.limits.Contract/2 && len(lines) >= 4 {
+// rewrite writes lines of a contract's file into a new one, fewer until they take so many bytes at most. Where that fails all is as before.
+func (s *Store) rewrite(contract string, b *runFile, lines []line, most int64) error {
+	for bytesOf(lines) > most && len(lines) >= 4 {
 		lines = thin(lines)
 	}
 	out, err := atomicfile.Create(filepath.Join(s.dir, fileName(contract, b.run)), 0o600)
@@ -489,6 +471,7 @@ func (s *Store) record(contract string, file *openFile, l line) (r *Round, n int
 
 // Query says which rounds are asked for.
 type Query struct {
+	Run    uint64 // 0: the last one
 	After  uint64 // rounds behind this one
 	Most   int    // so many at most, 0: as many as there is room for
 	Spread bool   // of all of them, evenly, and the newest 100 whole, if those are no more than half; else the first ones
@@ -510,7 +493,10 @@ func (s *Store) pick(contract string, q Query) (part Part, file *openFile, lines
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.files[contract]
-	if b == nil {
+	if over := s.earlier[contract]; q.Run > 0 && over != nil && over.run == q.Run {
+		b = over
+	}
+	if b == nil || q.Run > 0 && b.run != q.Run {
 		return Part{}, nil, nil
 	}
 	from, found := b.find(q.After)

@@ -213,8 +213,8 @@ func TestAnotherSNIsNotBelieved(t *testing.T) {
 		seven, nine := uint32(7), uint32(9)
 		lie := func(n uint64) *history.Round {
 			return &history.Round{
-				Round: n, Attempt: 66, Digest: "lie", CommittedMS: 66, Own: true, Exchange: ms(time.Second),
-				Peers: []history.Peer{{Node: "sl-0", Weight: &nine, Loss: number(math.NaN()), Metric: number(0.5)}, {Node: "sl-9", Contributed: true, Weight: &nine}},
+				Round: n, Attempt: 66, Digest: "lie", Record: 66, Method: "lie", CommittedMS: 66, Own: true, Exchange: ms(time.Second),
+				Peers: []history.Peer{{Node: "sl-0", Weight: &nine, Loss: number(math.NaN()), Metric: number(0.5), MetricName: "f1\x1b" + strings.Repeat("x", 100)}, {Node: "sl-9", Contributed: true, Weight: &nine}},
 			}
 		}
 		many := &history.Round{Round: 4, Peers: make([]history.Peer, history.MaxPeers+1)}
@@ -233,7 +233,7 @@ func TestAnotherSNIsNotBelieved(t *testing.T) {
 			}}, true, nil
 		}})
 		on.mu.Lock()
-		on.ledger = records(t, ledger.Over{}, ledger.Round{Contract: "c", Run: 2, Round: 6, Attempt: 1, Model: "own6", Participants: []ledger.Participant{{Node: "sl-0", Weight: 7}}})
+		on.ledger = records(t, ledger.Over{}, ledger.Round{Contract: "c", Run: 2, Round: 6, Attempt: 1, Model: "own6", Method: "mean", Participants: []ledger.Participant{{Node: "sl-0", Weight: 7}}})
 		on.mu.Unlock()
 		time.Sleep(90 * time.Second)
 		got, part := rounds(t, store, "c", history.Query{})
@@ -241,6 +241,9 @@ func TestAnotherSNIsNotBelieved(t *testing.T) {
 			t.Fatalf("kept are %v", got)
 		}
 		six := part.Rounds[1]
+		if six.Record != 2 || six.Method != "mean" || six.Peers[0].MetricName != "f1 "+strings.Repeat("x", 61) {
+			t.Errorf("of this SN's own round: record %d, %s, metric %q", six.Record, six.Method, six.Peers[0].MetricName)
+		}
 		if six.Digest != "own6" || six.Attempt != 1 || six.CommittedMS == 66 || len(six.Peers) != 1 || *six.Peers[0].Weight != seven || six.Peers[0].Loss != nil {
 			t.Errorf("this SN's own round is %+v", six)
 		}

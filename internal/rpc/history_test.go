@@ -74,6 +74,16 @@ func TestGetHistory(t *testing.T) {
 	if got := must(get(admin, &swarmv1.GetHistoryRequest{Contract: "study", Most: 2, Spread: true}))(t); len(got.GetRounds()) != 2 || got.GetRounds()[1].GetRound() != 4 || got.GetThinned() != 2 {
 		t.Errorf("two of all: %v", got)
 	}
+	if got := must(get(admin, &swarmv1.GetHistoryRequest{Contract: "study", Run: 1}))(t); len(got.GetRounds()) != 4 || got.GetRun() != 1 || len(got.GetEarlier()) != 0 {
+		t.Errorf("of the current run by its number: %v", got)
+	}
+	must(admin.contracts().ResetContract(t.Context(), signed(admin, &swarmv1.ResetContractRequest{Contract: "study"})))(t)
+	for run, rounds := range map[uint64]int{0: 0, 1: 4, 2: 0, 7: 0} {
+		got := must(get(admin, &swarmv1.GetHistoryRequest{Contract: "study", Run: run}))(t)
+		if want := max(run, 1); len(got.GetRounds()) != rounds || got.GetRun() != want && run > 0 || !cmp.Equal(got.GetEarlier(), []uint64{1}) {
+			t.Errorf("after a reset, of run %d: %v", run, got)
+		}
+	}
 	if got, err := get(admin, &swarmv1.GetHistoryRequest{Contract: state.DefaultContract}); err == nil && len(got.GetRounds()) != 0 {
 		t.Errorf("of another run: %v", got)
 	}
@@ -93,7 +103,7 @@ func TestCurvesOfPeersAreHidden(t *testing.T) {
 		dir := t.TempDir()
 		past := must(history.Open(filepath.Join(dir, history.Dir), history.Limits{}, c.Log))(t)
 		if err := past.Put("study", 1, &history.Round{Round: 1, Peers: []history.Peer{
-			{Node: "sl-a", Loss: &low, Weight: &three, Contributed: true, Sent: ptr(uint64(7))}, {Node: "sl-b", Loss: &high, Metric: &high, Weight: &one, Contributed: true},
+			{Node: "sl-a", Loss: &low, Weight: &three, Contributed: true, Sent: ptr(uint64(7))}, {Node: "sl-b", Loss: &high, Metric: &high, MetricName: "AUC", Weight: &one, Contributed: true},
 		}}); err != nil {
 			t.Fatal(err)
 		}
@@ -108,13 +118,16 @@ func TestCurvesOfPeersAreHidden(t *testing.T) {
 	must(create(t, admin, &swarmv1.Rules{MinPeers: 2, Curves: []string{"spiffe://hospital.example/swarm/swci/*"}}))(t)
 	sl, _ := newLearner(t, s, "sl-a")
 	must(sl.open(t, idA, wireTerms(layout(t, 100), 2)))(t)
-	s.lead.Answer = planner.Status{Leading: true, Progress: map[string]round.Progress{idA: {Round: 1, Loss: low, Metric: high, HasLoss: true, HasMetric: true, EpochsDone: 4}}}
+	s.lead.Answer = planner.Status{Leading: true, Progress: map[string]round.Progress{idA: {Round: 1, Loss: low, Metric: high, HasLoss: true, HasMetric: true, MetricName: "AUC", EpochsDone: 4}}}
 	for who, sees := range map[string]bool{"/swarm/swci/admin": true, "/swarm/sn": true, "/swarm/swci": false, "/swarm/audit": false, "/swarm/sl/sl-a": false} {
 		p := s.as(who)
 		st := must(p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: "study"})))(t).Msg
 		progress := st.GetContract().GetSessions()[0].GetProgress()
 		if progress.GetHasLoss() != sees || progress.GetHasMetric() != sees || (progress.GetLoss() == low) != sees || (progress.GetMetric() == high) != sees || progress.GetEpochsDone() != 4 {
 			t.Errorf("%s is shown %v", who, progress)
+		}
+		if st.GetMetricName() != "AUC" || (progress.GetMetricName() == "AUC") != sees {
+			t.Errorf("%s is told that the metric is %q, of the session %q", who, st.GetMetricName(), progress.GetMetricName())
 		}
 		if (st.GetHidden() == "") != sees || !sees && !strings.Contains(st.GetHidden(), "to spiffe://hospital.example/swarm/swci/* only: spiffe://hospital.example"+who) {
 			t.Errorf("%s is told %q", who, st.GetHidden())
@@ -127,6 +140,9 @@ func TestCurvesOfPeersAreHidden(t *testing.T) {
 		peers := r.GetPeers()
 		if (peers[0].Loss != nil) != sees || (peers[1].Loss != nil) != sees || (peers[1].Metric != nil) != sees || peers[0].GetWeight() != 3 || peers[0].GetSentBytes() != 7 || (h.GetHidden() == "") != sees {
 			t.Errorf("%s is shown %v, told %q", who, r, h.GetHidden())
+		}
+		if r.GetMetricName() != "AUC" || (peers[1].GetMetricName() == "AUC") != sees || h.GetRounds()[1].MetricName != nil {
+			t.Errorf("%s is told that the metric is %v", who, h.GetRounds())
 		}
 		if plain := h.GetRounds()[1]; math.Abs(r.GetLoss()-0.3) > 1e-9 || r.GetMetric() != high || !r.GetWeighted() || plain.GetLoss() != low || plain.Metric != nil || plain.GetWeighted() {
 			t.Errorf("%s is shown the means %v, %v; without weights %v", who, r.Loss, r.Metric, plain)

@@ -2,6 +2,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (l Lead) Record(r reports.Report) bool {
 // maxPoints bounds the rounds of one answer.
 const maxPoints = 10_000
 
-// Answer shows what is kept of a contract's run.
+// Answer shows what is kept of a contract, whose current run is given: of that, or of the one that is asked for.
 func (k *Keeper) Answer(q *swarmv1.GetHistoryRequest, run uint64) (*swarmv1.GetHistoryResponse, error) {
 	if k.store == nil {
 		return nil, connect.NewError(connect.CodeUnimplemented, k.none)
@@ -79,12 +80,17 @@ func (k *Keeper) Answer(q *swarmv1.GetHistoryRequest, run uint64) (*swarmv1.GetH
 	if most == 0 {
 		most = maxPoints
 	}
-	part, err := k.store.Read(q.GetContract(), history.Query{After: q.GetAfter(), Most: most, Spread: q.GetSpread()})
+	of := cmp.Or(q.GetRun(), run)
+	part, err := k.store.Read(q.GetContract(), history.Query{Run: of, After: q.GetAfter(), Most: most, Spread: q.GetSpread()})
 	if err != nil {
 		return nil, err
 	}
-	if part.Run != run { // of one that was reset just now
-		part = history.Part{Run: run}
+	part.Run = of // also where nothing is kept of it
+	out := messageOf(part)
+	for _, earlier := range k.store.Runs(q.GetContract()) {
+		if earlier < run {
+			out.Earlier = append(out.Earlier, earlier)
+		}
 	}
-	return messageOf(part), nil
+	return out, nil
 }
