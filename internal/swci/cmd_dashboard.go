@@ -78,7 +78,7 @@ func serveDashboard(ctx context.Context, s *Session, target Context, cfg dashboa
 		return err
 	}
 	defer done()
-	cfg.Documents, cfg.Now, cfg.Hosts = docs, s.Env.Now, pageHosts(ln.Addr().String(), cfg.Certificate)
+	cfg.Documents, cfg.Fetch, cfg.Now, cfg.Hosts = docs, docs.fetchModel, s.Env.Now, pageHosts(ln.Addr().String(), cfg.Certificate)
 	return dashboard.New(cfg).Serve(ctx, ln)
 }
 

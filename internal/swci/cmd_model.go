@@ -171,41 +171,54 @@ func getModel(ctx context.Context, s *Session, args Args) error {
 	})
 }
 
-// getOne gets the model that is asked for, or, if none is named, that which so many newer ones are held before: while rounds
+// findModel finds the model that is asked for, or, if none is named, that which so many newer ones are held before: while rounds
 // follow each other fast, copies on disk last longer than what is in memory.
-func getOne(ctx context.Context, s *Session, args Args, api client.Operator, older int) error {
+func findModel(ctx context.Context, s *Session, args Args, api client.Operator, older int) (*modelFetch, error) {
 	name := args.Value("CONTRACT")
 	list, err := api.ListModels(ctx, name)
 	if err != nil {
-		return fmt.Errorf("get model of %q: %w", name, err)
+		return nil, fmt.Errorf("get model of %q: %w", name, err)
 	}
 	if !list.GetExport() {
-		return exit.New(exit.Denied, "let models out before anybody takes part: swarmctl create contract "+name+" --export",
+		return nil, exit.New(exit.Denied, "let models out before anybody takes part: swarmctl create contract "+name+" --export",
 			"the rules of contract %s do not let models out of the nodes that train", name)
 	}
 	list.Models = list.GetModels()[max(0, min(older, len(list.GetModels())-1)):]
 	m, err := pickModel(name, list, args.Opts.Uint64("round"), args.Opts.String("digest"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	layout, err := merge.ParseLayout(list.GetLayout())
 	if err != nil {
-		return fmt.Errorf("get model of %q: %w", name, err)
+		return nil, fmt.Errorf("get model of %q: %w", name, err)
 	}
 	swarm, err := api.GetSwarm(ctx)
 	if err != nil {
-		return fmt.Errorf("get model of %q: %w", name, err)
+		return nil, fmt.Errorf("get model of %q: %w", name, err)
 	}
-	job := &modelFetch{session: s, opts: args.Opts, model: m, named: first(swarm.GetEpoch(), swarm.GetSwarmId()), meta: modelfile.Meta{
+	return &modelFetch{session: s, opts: args.Opts, model: m, named: first(swarm.GetEpoch(), swarm.GetSwarmId()), meta: modelfile.Meta{
 		Swarm: swarm.GetSwarmId(), Contract: name, Run: list.GetRun(), Round: m.GetRound(), Digest: m.GetDigest(), Method: list.GetMethod(),
 		Final: m.GetFinal(), Layout: layout,
-	}}
-	out := first(args.Opts.String("out"), fmt.Sprintf("%s-round-%d.safetensors", name, m.GetRound()))
+	}}, nil
+}
+
+// fileName is that of the model's file, unless another is asked for.
+func (j *modelFetch) fileName() string {
+	return fmt.Sprintf("%s-round-%d.safetensors", j.meta.Contract, j.meta.Round)
+}
+
+// getOne gets what findModel finds.
+func getOne(ctx context.Context, s *Session, args Args, api client.Operator, older int) error {
+	job, err := findModel(ctx, s, args, api, older)
+	if err != nil {
+		return err
+	}
+	name, m, out := job.meta.Contract, job.model, first(args.Opts.String("out"), job.fileName())
 	if err := writeFile(out, 0o600, args.Opts.Bool("force"), func(f io.Writer) error { return job.run(ctx, f) }); err != nil {
 		return fmt.Errorf("get model of %q: %w", name, err)
 	}
 	if s.JSON {
-		return printJSON(s.Env.Stdout, fetchedJSON{out, m.GetRound(), m.GetDigest(), job.from, layout.Bytes()})
+		return printJSON(s.Env.Stdout, fetchedJSON{out, m.GetRound(), m.GetDigest(), job.from, job.meta.Layout.Bytes()})
 	}
 	fmt.Fprintf(s.Env.Stdout, "%s: model of round %d from %s, digest %s\n", text.Line(out), m.GetRound(), text.Line(job.from), text.Line(m.GetDigest()))
 	return nil

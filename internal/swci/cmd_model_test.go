@@ -21,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
 	"github.com/swarmd/swarmd/internal/swci"
+	"github.com/swarmd/swarmd/internal/swci/dashboard"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -53,8 +54,9 @@ func TestListModels(t *testing.T) {
 // holders are SLs that hold one model, and the swarm that lists them.
 type holders struct {
 	fakeAPI
-	list  *swarmv1.ListModelsResponse
-	model []byte
+	list    *swarmv1.ListModelsResponse
+	model   []byte
+	session func(out io.Writer) *swci.Session
 }
 
 func (h *holders) ListModels(context.Context, string) (*swarmv1.ListModelsResponse, error) {
@@ -140,11 +142,10 @@ func newHolders(t *testing.T) (*holders, func(args ...string) (string, error)) {
 		})
 	}
 	state := t.TempDir()
-	return h, func(args ...string) (string, error) {
-		var out, errs bytes.Buffer
-		s := &swci.Session{
+	h.session = func(out io.Writer) *swci.Session {
+		return &swci.Session{
 			Env: swci.Env{
-				Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Now: time.Now, IsTerminal: func(io.Writer) bool { return false },
+				Stdin: strings.NewReader(""), Stdout: out, Stderr: io.Discard, Now: time.Now, IsTerminal: func(io.Writer) bool { return false },
 				Getenv: func(k string) string {
 					return map[string]string{"XDG_STATE_HOME": state, "SWARM_IDENTITY": "/run/agent.sock"}[k]
 				},
@@ -156,8 +157,62 @@ func newHolders(t *testing.T) (*holders, func(args ...string) (string, error)) {
 				return swarm.Source("swci", ""), swarm.Domains, nil
 			},
 		}
-		err := swci.Execute(t.Context(), args, s)
+	}
+	return h, func(args ...string) (string, error) {
+		var out bytes.Buffer
+		err := swci.Execute(t.Context(), args, h.session(&out))
 		return out.String(), err
+	}
+}
+
+// TestPagesFetchModels: a page is given the very file, of the size that is said first, and is told in words what goes wrong before it begins.
+func TestPagesFetchModels(t *testing.T) {
+	h, swarmctl := newHolders(t)
+	digest := h.list.GetModels()[0].GetDigest()
+	file := filepath.Join(t.TempDir(), "m.safetensors")
+	if out, err := swarmctl("get", "model", "c", "--sn", "10.0.0.1", "--out", file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	named, size := "", int64(0)
+	fetch := func(of dashboard.ModelOf) error {
+		got.Reset()
+		named = ""
+		return swci.FetchForPage(t.Context(), h.session(io.Discard), answering(t, h), of, func(name string, n int64) io.Writer {
+			named, size = name, n
+			return &got
+		})
+	}
+	of := dashboard.ModelOf{Contract: "c", Round: 4, Digest: digest}
+	if err := fetch(of); err != nil || named != "c-round-4.safetensors" || size != int64(len(want)) || !bytes.Equal(got.Bytes(), want) {
+		t.Fatalf("%v: %s of %d bytes, %d came of %d", err, named, size, got.Len(), len(want))
+	}
+	for name, bad := range map[string]dashboard.ModelOf{
+		"another round": {Contract: "c", Round: 3, Digest: digest}, "another digest": {Contract: "c", Round: 4, Digest: strings.Repeat("0", 64)}, "no digest": {Contract: "c", Round: 4},
+	} {
+		if err := fetch(bad); err == nil || named != "" || exit.Hint(err) == "" {
+			t.Errorf("%s: %v, begun as %q", name, err, named)
+		}
+	}
+	h.list.Export = false
+	if err := fetch(of); exit.Code(err) != exit.Denied || named != "" {
+		t.Errorf("without the contract's leave: %v", err)
+	}
+	h.list.Export = true
+	h.model = bytes.Clone(h.model)
+	h.model[len(h.model)-1]++
+	if err := fetch(of); err == nil || !strings.Contains(err.Error(), "committed is") {
+		t.Errorf("of another model: %v", err)
+	}
+	for _, x := range h.list.GetModels()[0].GetHolders() {
+		x.FsPort = 1 // nobody is there
+	}
+	if err := fetch(of); err == nil || named != "" {
+		t.Errorf("without a holder: %v, begun as %q", err, named)
 	}
 }
 

@@ -11,8 +11,10 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/invitation"
 	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/swci/dashboard"
 	"github.com/swarmd/swarmd/internal/swci/local"
 	"github.com/swarmd/swarmd/internal/swci/web"
 )
@@ -84,6 +86,15 @@ func BesideRun(ctx context.Context, s *Session, target Context, after string, sa
 func ReadProofs(from func(ctx context.Context, offset int64, w io.Writer) (int64, error), clock func() time.Time) func(ctx context.Context, of string) (json.RawMessage, error) {
 	o := audit.Options{Unsigned: true}
 	return (&documents{judge: o, events: newEventReader(from, o, clock)}).proof
+}
+
+// FetchForPage is how a dashboard fetches a model for a page.
+func FetchForPage(ctx context.Context, s *Session, api client.Operator, of dashboard.ModelOf, begin func(name string, size int64) io.Writer) error {
+	var err error
+	if s.Grammar, err = NewGrammar(); err != nil {
+		return err
+	}
+	return newDocuments(s, Context{SNs: []string{api.SNs()[0]}}, api, false, audit.Options{Unsigned: true}).fetchModel(ctx, of, begin)
 }
 
 // ReadEvents is the dashboard's document of events, made anew whenever it is due, of a ledger that is read from an offset on.

@@ -86,6 +86,8 @@ type Config struct {
 	Hosts       []string
 	Certificate *tls.Certificate // nil: no TLS, for loopback
 	Actions     bool             // pages may have things done
+	// Fetch gives out a model: it calls begin once, when it has the first bytes, and writes the file; nil: none are given out. An error says that the file is not whole, or not good.
+	Fetch func(ctx context.Context, of ModelOf, begin func(name string, size int64) io.Writer) error
 	// Invite is told each address that lets one browser in; it has a secret in it.
 	Invite func(address string)
 	// Ended is what pages are told when Serve ends: its problem and its remedy.
@@ -122,6 +124,7 @@ type Server struct {
 	hub       *hub
 	slots     chan struct{} // of streams
 	following chan struct{} // logs
+	fetching  chan struct{} // models
 }
 
 // New returns a server; Serve runs it.
@@ -129,7 +132,7 @@ func New(cfg Config) *Server {
 	if cfg.Page == nil {
 		cfg.Page, _ = fs.Sub(built, "page") // the name is good
 	}
-	return &Server{cfg: cfg, hub: newHub(cfg.Documents, cfg.Now), slots: make(chan struct{}, maxStreams), following: make(chan struct{}, maxLogs)}
+	return &Server{cfg: cfg, hub: newHub(cfg.Documents, cfg.Now), slots: make(chan struct{}, maxStreams), following: make(chan struct{}, maxLogs), fetching: make(chan struct{}, maxFetched)}
 }
 
 // Serve answers on ln, which it closes, until ctx ends; it returns nil then.

@@ -30,6 +30,7 @@ type swarm struct {
 	lines chan string   // of the log that is followed
 	reads int           // logs that are followed
 	moved chan struct{} // what they are has changed
+	fetch func(ctx context.Context, of dashboard.ModelOf, begin func(name string, size int64) io.Writer) error
 }
 
 func (s *swarm) Kind(name string) dashboard.Kind {
@@ -119,7 +120,7 @@ func serve(t *testing.T, s *swarm, actions bool) (invited chan string) {
 	}
 	invited = make(chan string, 100)
 	d := dashboard.New(dashboard.Config{
-		Documents: s, Hosts: []string{ln.Addr().String()}, Actions: actions, Now: time.Now, Invite: func(address string) { invited <- address },
+		Documents: s, Fetch: s.fetch, Hosts: []string{ln.Addr().String()}, Actions: actions, Now: time.Now, Invite: func(address string) { invited <- address },
 		Ended: dashboard.Link{Problem: "the run has ended", Remedy: "see the report"},
 		Page:  fstest.MapFS{"index.html": {Data: []byte("the page")}, "app.js": {Data: []byte("js")}, "README.md": {Data: []byte("no")}},
 	})

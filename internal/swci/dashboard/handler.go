@@ -27,6 +27,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /api/key", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }) // it is good: who has none is not let in
 	mux.HandleFunc("GET /api/stream", s.stream)
 	mux.HandleFunc("GET /api/logs/{name...}", s.logs)
+	mux.HandleFunc("GET /api/model/{name}", s.model)
 	mux.HandleFunc("POST /api/act", s.act)
 	mux.Handle("GET /", s.page())
 	inside := http.NewCrossOriginProtection().Handler(mux)

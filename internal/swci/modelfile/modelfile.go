@@ -177,6 +177,20 @@ type Writer struct {
 	digest vectorDigest
 }
 
+// Size is how many bytes the file of a model has, header and tensors.
+func (m Meta) Size() (int64, error) {
+	head, err := m.Header()
+	if err != nil {
+		return 0, err
+	}
+	size := int64(len(head))
+	for i := range m.Layout.Len() {
+		t := m.Layout.Tensor(i)
+		size += t.Elements() * int64(t.DType.Size())
+	}
+	return size, nil
+}
+
 // NewWriter returns a writer of the tensors behind a header.
 func NewWriter(l *merge.Layout, out io.Writer) *Writer {
 	return &Writer{layout: l, out: out, digest: vectorDigest{layout: l}}
