@@ -171,7 +171,7 @@ func (t *trackedContract) After(ctx context.Context, round uint64) (out track.Pa
 // roundToTrack has the figures that `get contract history -o json` shows.
 func roundToTrack(r *swarmv1.HistoryRound) track.Round {
 	shown := historyRoundToJSON(r)
-	out := track.Round{Round: shown.Round, AtMS: r.GetCommittedUnixMs(), Digest: shown.Digest, Record: r.GetRecord(), Told: r.GetRecord() > 0}
+	out := track.Round{Round: shown.Round, AtMS: r.GetCommittedUnixMs(), Digest: shown.Digest, Record: r.GetRecord(), Metric: r.GetMetricName(), Told: r.GetRecord() > 0}
 	var all figures
 	all.add("loss", shown.Loss)
 	all.add("metric", shown.Metric)
@@ -184,7 +184,7 @@ func roundToTrack(r *swarmv1.HistoryRound) track.Round {
 		all.count("seconds/"+phase.name, phase.ms, 1000)
 	}
 	contributed := 0.0
-	for _, p := range shown.Peers {
+	for i, p := range shown.Peers {
 		var own figures
 		own.add("loss", p.Loss)
 		own.add("metric", p.Metric)
@@ -201,7 +201,7 @@ func roundToTrack(r *swarmv1.HistoryRound) track.Round {
 			out.Told = out.Told && (p.Loss != nil || p.Metric != nil)
 		}
 		own.add("contributed", &took)
-		out.Peers = append(out.Peers, track.PeerRound{Node: p.Node, Values: own})
+		out.Peers = append(out.Peers, track.PeerRound{Node: p.Node, Metric: r.GetPeers()[i].GetMetricName(), Values: own})
 	}
 	failed := float64(len(shown.Failed))
 	all.add("attempts_failed", &failed)

@@ -5,10 +5,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // tall is the height from which a screen has all lines of an explanation.
 const tall = 36
+
+// maxMetric bounds what the metric is called here, in bytes.
+const maxMetric = 12
 
 // maxLeft is the longest time left that means anything.
 const maxLeft = 10 * 365 * 24 * time.Hour
@@ -237,8 +242,10 @@ func (c *training) rounds() (rows []row) {
 				metrics = append(metrics, *r.Metric)
 			}
 		}
-		rows = append(rows, c.drawn("loss", losses)...)
-		rows = append(rows, c.drawn("metric", metrics)...)
+		name := c.metric()
+		label := max(7, row{{name, soft}}.width()+1)
+		rows = append(rows, c.drawn("loss", label, losses)...)
+		rows = append(rows, c.drawn(name, label, metrics)...)
 		last := h.Rounds[len(h.Rounds)-1]
 		d := last.Durations
 		rows = append(rows, fitting(c.width, row{{fmt.Sprintf("round %d:", last.Round), soft}}, phase("training", d.Training), phase("waiting", d.Waiting), phase("exchange", d.Exchange), phase("commit", d.Commit), phaseBytes(last.Sent)))
@@ -264,13 +271,13 @@ func phaseBytes(n *uint64) row {
 }
 
 // drawn is a curve with its first value and its last.
-func (c *training) drawn(name string, values []float64) []row {
+func (c *training) drawn(name string, label int, values []float64) []row {
 	if len(values) == 0 {
 		return nil
 	}
 	from, to := figure(&values[0]), figure(&values[len(values)-1])
-	room := c.width - 7 - len(from) - len(to) - 2
-	return []row{{{fmt.Sprintf("%-7s", name), soft}, {from + " ", soft}, {curve(values, max(room, 1)), busy}, {" " + to, strong}}}
+	room := c.width - label - len(from) - len(to) - 2
+	return []row{{{name + strings.Repeat(" ", max(0, label-row{{name, soft}}.width())), soft}, {from + " ", soft}, {curve(values, max(room, 1)), busy}, {" " + to, strong}}}
 }
 
 // failed says which attempt failed last, and why; empty for none.
@@ -331,6 +338,26 @@ func doing(p Session) (string, tone) {
 	return p.State, busy
 }
 
+// metric is what the metric is called, shortly.
+func (c *training) metric() string {
+	name := ""
+	if st := c.known.status; st != nil {
+		name = st.Metric
+	}
+	if h := c.known.history; h != nil && c.known.status != nil && h.Run == c.known.status.Run {
+		for i := len(h.Rounds) - 1; i >= 0; i-- {
+			if said := h.Rounds[i].Called; said != nil {
+				name = *said
+				break
+			}
+		}
+	}
+	if name = text.Clip(text.Line(name), maxMetric); name == "" {
+		return "metric"
+	}
+	return name
+}
+
 // peers are the programs that take part, one for each node.
 func (c *training) peers(st *Status) []row {
 	if len(st.Sessions) == 0 {
@@ -343,7 +370,7 @@ func (c *training) peers(st *Status) []row {
 		{title: "EPOCHS", worth: 6, right: true},
 		{title: "TIME LEFT", worth: 3, right: true},
 		{title: "LOSS", worth: 7, right: true},
-		{title: "METRIC", worth: 7, right: true},
+		{title: strings.ToUpper(c.metric()), worth: 7, right: true},
 		{title: "WEIGHT", worth: 5, right: true},
 		{title: "SENT", worth: 4, right: true},
 		{title: "RECV", worth: 3, right: true},

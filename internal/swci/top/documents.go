@@ -94,6 +94,7 @@ type Status struct {
 	Halt      *Halt     `json:"halt"`
 	Skips     *Skips    `json:"skips"`
 	Committed *Round    `json:"committed"`
+	Metric    string    `json:"metric_name"`
 	Sessions  []Session `json:"sessions"`
 	NoQuorum  *NoQuorum `json:"no_quorum"`
 }
@@ -156,6 +157,7 @@ type HistoryRound struct {
 	Peers     []HistoryPeer `json:"peers"`
 	Loss      *float64      `json:"loss"`
 	Metric    *float64      `json:"metric"`
+	Called    *string       `json:"metric_name"` // the metric; nil: nobody says, empty: peers differ
 }
 
 // Phases are how long those of a round took, in milliseconds.

@@ -574,6 +574,7 @@ func TestHostileText(t *testing.T) {
 		for _, old := range []string{`"sl-1"`, `"sn-1"`, `"ready"`, `"training"`, `"banned"`} {
 			value = json.RawMessage(strings.ReplaceAll(string(value), old, `"`+evil+`"`))
 		}
+		value = json.RawMessage(strings.ReplaceAll(string(value), `"metric":`, `"metric_name":"`+evil+`","metric":`))
 		docs[name] = json.RawMessage(strings.ReplaceAll(string(value), "waiting for", evil))
 	}
 	for width := range 130 {
@@ -635,5 +636,31 @@ func TestWarnings(t *testing.T) {
 	got := ansi.Strip(s.draw())
 	if strings.Count(got, "warns  ") != 2 || !strings.Contains(got, "and 2 more; whole: swarmctl explain contract "+contract) || strings.Contains(got, "three") || strings.Contains(got, "advice") {
 		t.Errorf("warnings:\n%s", got)
+	}
+}
+
+// TestMetricHasItsName: as the newest round has it that says one, else as the sessions do, and short.
+func TestMetricHasItsName(t *testing.T) {
+	h, status := "history/"+contract, "contract/"+contract
+	said := func(doc json.RawMessage, before, name string) json.RawMessage {
+		return json.RawMessage(strings.ReplaceAll(string(doc), before, fmt.Sprintf(`"metric_name":%q,%s`, name, before)))
+	}
+	for want, change := range map[string]func(docs map[string]json.RawMessage){
+		"metric": func(map[string]json.RawMessage) {},
+		"AUC":    func(docs map[string]json.RawMessage) { docs[status] = said(docs[status], `"over":`, "AUC") },
+		"F1 of cla…": func(docs map[string]json.RawMessage) {
+			docs[h], docs[status] = said(docs[h], `"weighted":`, "F1 of class 12 and others"), said(docs[status], `"over":`, "AUC")
+		},
+		"metric ": func(docs map[string]json.RawMessage) { // they differ
+			docs[h], docs[status] = said(docs[h], `"weighted":`, ""), said(docs[status], `"over":`, "AUC")
+		},
+	} {
+		docs := recorded(t, "training")
+		change(docs)
+		s, _ := shownAt(t, docs, stages["training"].at, 120, 40)
+		got := ansi.Strip(s.draw())
+		if name := strings.TrimSpace(want); !strings.Contains(got, "\n"+name+" ") || !strings.Contains(got, " "+strings.ToUpper(name)+" ") {
+			t.Errorf("%s:\n%s", name, got)
+		}
 	}
 }

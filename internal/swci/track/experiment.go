@@ -23,6 +23,7 @@ const (
 	tagDigests  = "swarmd.digests"
 	tagRecord   = "swarmd.record"
 	tagRound    = "swarmd.round"
+	tagMetric   = "metric_name" // what the figure "metric" is
 )
 
 // maxDigests bounds the rounds in tagDigests.
@@ -178,14 +179,7 @@ func (e *Experiment) Write(ctx context.Context, rounds []Round) error {
 			return err
 		}
 	}
-	tags := e.digests(rounds)
-	if err := e.log(ctx, "", rounds, tags); err != nil {
-		return err
-	}
-	for _, t := range tags {
-		e.runs[""].Tags[t.Key] = t.Value
-	}
-	return nil
+	return e.log(ctx, "", rounds, e.digests(rounds))
 }
 
 // log writes what a node's run lacks of rounds.
@@ -199,6 +193,9 @@ func (e *Experiment) log(ctx context.Context, node string, rounds []Round, tags 
 			}
 		}
 	}
+	if name := metricOf(node, rounds); name != "" && name != run.Tags[tagMetric] {
+		tags = append(tags, mlflow.Entry{Key: tagMetric, Value: name})
+	}
 	if len(metrics)+len(tags) == 0 {
 		return nil
 	}
@@ -208,7 +205,25 @@ func (e *Experiment) log(ctx context.Context, node string, rounds []Round, tags 
 	for _, m := range metrics {
 		run.Steps[m.Key] = m.Step
 	}
+	for _, t := range tags {
+		run.Tags[t.Key] = t.Value
+	}
 	return nil
+}
+
+// metricOf is what a node's metric is called by the newest of rounds that says so, or under "" the swarm's; empty: none does.
+func metricOf(node string, rounds []Round) string {
+	for _, r := range slices.Backward(rounds) {
+		if node == "" && r.Metric != "" {
+			return r.Metric
+		}
+		for _, p := range r.Peers {
+			if p.Node == node && p.Metric != "" {
+				return p.Metric
+			}
+		}
+	}
+	return ""
 }
 
 // values are a node's figures in the round; under "" those of the swarm.

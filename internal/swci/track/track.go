@@ -51,6 +51,7 @@ type Round struct {
 	AtMS   int64 // when it was committed
 	Digest string
 	Record uint64 // of the ledger; 0: not known
+	Metric string // what its peers call the metric; empty: nobody says, or they differ
 	Told   bool   // its record is known, and all peers whose models were merged have said how good the merged one is
 	Swarm  []Value
 	Peers  []PeerRound // by node
@@ -59,6 +60,7 @@ type Round struct {
 // PeerRound is what is known of a peer in a round.
 type PeerRound struct {
 	Node   string
+	Metric string // what its program calls the metric; empty: it does not say
 	Values []Value
 }
 

@@ -105,7 +105,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%d runs, %+v", len(x.server.runs), swarm)
 		}
 		for i, want := range []string{"FINISHED", "FAILED"} {
-			if p := x.server.runs[i+1]; p.Status != want || p.Tags["mlflow.parentRunId"] != swarm.ID {
+			if p := x.server.runs[i+1]; p.Status != want || p.Tags["mlflow.parentRunId"] != swarm.ID || p.Tags["metric_name"] != []string{"F1", ""}[i] || swarm.Tags["metric_name"] != "F1" {
 				t.Errorf("peer: %+v, want %s", p, want)
 			}
 		}
