@@ -162,10 +162,9 @@ func (c Operator) GetRecentStatus(ctx context.Context, contract string, most uin
 	return call(ctx, c.Client, callOptions{}, swarmv1connect.ContractServiceClient.GetContractStatus, req)
 }
 
-// GetHistory returns what SNs have kept of a contract's rounds behind one: of all of them evenly so many at most, with the newest.
-func (c Operator) GetHistory(ctx context.Context, contract string, after uint64, most uint32) (*swarmv1.GetHistoryResponse, error) {
-	req := &swarmv1.GetHistoryRequest{Contract: contract, After: after, Most: most, Spread: true}
-	return call(ctx, c.Client, callOptions{}, swarmv1connect.ContractServiceClient.GetHistory, req)
+// GetHistory returns what SNs have kept of a contract's rounds.
+func (c Operator) GetHistory(ctx context.Context, q *swarmv1.GetHistoryRequest) (*swarmv1.GetHistoryResponse, error) {
+	return call(ctx, c.Client, callOptions{}, swarmv1connect.ContractServiceClient.GetHistory, q)
 }
 
 // GetHistoryAfter returns the first ones of the rounds behind one that SNs have kept, so many at most.

@@ -162,6 +162,7 @@ type statusJSON struct {
 	Warnings      []string      `json:"warnings" doc:"for people"`
 	Training      []warningJSON `json:"training_warnings" doc:"what is probably wrong with the training of this run, which goes on without an error; among warnings too"`
 	Hidden        string        `json:"hidden" doc:"why the loss and the metric of each peer are hidden by the contract's rule, in words; empty: they are not"`
+	MetricName    string        `json:"metric_name" doc:"what the programs of this run call their metric that say so; empty: none does, or they differ"`
 	Committed     *roundJSON    `json:"committed" doc:"the last committed round"`
 	Rounds        []roundJSON   `json:"rounds" doc:"rounds that the leader remembers, oldest first"`
 	Sessions      []sessionJSON `json:"sessions" doc:"by node; open and ended ones"`
@@ -199,6 +200,7 @@ type sessionJSON struct {
 	Round       uint64   `json:"round" doc:"last round whose model it took"`
 	Loss        *float64 `json:"loss" doc:"as the program reported it"`
 	Metric      *float64 `json:"metric" doc:"as the program reported it"`
+	MetricName  string   `json:"metric_name" doc:"what the program calls the metric; empty: it does not say"`
 	EpochsDone  uint32   `json:"epochs_done" doc:"epochs that it finished"`
 	TotalEpochs uint32   `json:"total_epochs" doc:"epochs that it will train, 0 when unknown"`
 	LeftSeconds *float64 `json:"left_seconds" doc:"how long it still trains, at the pace of the newest 32 rounds that the leader remembers; null when that is not known"`
@@ -245,7 +247,7 @@ func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
 		Method: c.GetTerms().GetMethod(), MinPeers: c.GetTerms().GetMinPeers(), ExpectedPeers: c.GetExpectedPeers(),
 		Rules: rulesToJSON(c.GetRules()), LostModel: lostToJSON(c.GetLostModel()), Skips: skipsToJSON(c.GetSkips()),
 		AdoptedRound: adoptedToJSON(c.GetAdoptedRound()), Halt: haltToJSON(c.GetHalt()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
-		Hidden:  st.GetHidden(),
+		Hidden: st.GetHidden(), MetricName: st.GetMetricName(),
 		Waiting: st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Stuck: isStuck(st), Leader: st.GetLeader(),
 		Warnings: append([]string{}, st.GetWarnings()...), Training: warningsToJSON(st.GetTrainingWarnings()), Rounds: []roundJSON{}, Sessions: []sessionJSON{}, NoQuorum: noQuorumToJSON(st.GetNoQuorum()),
 	}
@@ -287,7 +289,7 @@ func sessionToJSON(x *swarmv1.Session) sessionJSON {
 		out.Loss = finite(p.GetLoss())
 	}
 	if p.GetHasMetric() {
-		out.Metric = finite(p.GetMetric())
+		out.Metric, out.MetricName = finite(p.GetMetric()), p.GetMetricName()
 	}
 	return out
 }
@@ -324,6 +326,7 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	}
 	fmt.Fprintln(w)
 	t := sessionTable(st)
+	t.header[metricColumn] = metricHead(st.GetMetricName())
 	return t.print(w)
 }
 

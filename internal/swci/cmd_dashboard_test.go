@@ -219,7 +219,12 @@ func TestDashboardProof(t *testing.T) {
 				State, Digest, Head string
 				Record, Records     int
 				Problems            []string
-				Participants        []struct {
+				RulesText           string `json:"rules_text"`
+				Rules               struct {
+					Record int
+					By     string
+				}
+				Participants []struct {
 					Node     string
 					SpiffeID string `json:"spiffe_id"`
 					Signed   bool
@@ -237,12 +242,18 @@ func TestDashboardProof(t *testing.T) {
 			}
 			continue
 		}
+		if v.Rules.Record == 0 || v.Rules.Record >= v.Record || v.Rules.By != "spiffe://a.example/swarm/swci/dr-who" || v.RulesText != "min peers 1, models may be fetched" {
+			t.Errorf("rules in force: %s", said)
+		}
+		if run := ask(test.raw, "c/1/3", test.options...); !strings.Contains(run, `"digest":"`+model+`"`) {
+			t.Errorf("of the run by its number: %s", run)
+		}
 		if v.State != test.want || v.Digest != model || v.Record < 8 || v.Records < v.Record || len(v.Head) != 64 || len(v.Participants) != 1 ||
 			v.Participants[0].SpiffeID != "spiffe://a.example/swarm/sl/hospital-a" || v.Participants[0].Signed != (test.want == "verified") {
 			t.Errorf("%q: %s", test.options, said)
 		}
 	}
-	for name, want := range map[string]string{"c/4": "the ledger has no round 4", "other/1": "the ledger has no round 1", "c/x": "is no round", "c": "is no round"} {
+	for name, want := range map[string]string{"c/4": "the ledger has no round 4", "other/1": "the ledger has no round 1", "c/x": "is no round", "c": "is no round", "c/1/4": "no round 4 of contract c in run 1", "c/2/3": "no round 3 of contract c in run 2", "c/1/3/4": "is no round", "c/0/3": "is no round", "/1": "is no round"} {
 		if said := ask(c.lines, name); !strings.Contains(said, want) {
 			t.Errorf("%s: %s", name, said)
 		}

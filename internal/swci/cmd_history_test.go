@@ -25,9 +25,9 @@ func (*pastAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResp
 	if r.GetContract() != "c" || !r.GetSpread() {
 		return &swarmv1.GetHistoryResponse{}
 	}
-	ms, low, high, mean, one, three, sent := uint64(1500), 0.2, 0.6, 0.3, uint32(1), uint32(3), uint64(40)
+	f1, ms, low, high, mean, one, three, sent := "f1", uint64(1500), 0.2, 0.6, 0.3, uint32(1), uint32(3), uint64(40)
 	out := &swarmv1.GetHistoryResponse{Run: 2, Last: 3, Thinned: 1, Rounds: []*swarmv1.HistoryRound{
-		{Round: 2, Attempt: 1, CommittedUnixMs: 2000, Digest: "aa", Loss: &low, Peers: []*swarmv1.HistoryPeer{{Node: "sl-0", Loss: &low, Contributed: true}, {Node: "sl-1", Loss: &high}}},
+		{Round: 2, Attempt: 1, CommittedUnixMs: 2000, Digest: "aa", Loss: &low, MetricName: &f1, Method: "mean", Record: 7, Peers: []*swarmv1.HistoryPeer{{Node: "sl-0", Loss: &low, MetricName: f1, Contributed: true}, {Node: "sl-1", Loss: &high}}},
 		{
 			Round: 3, Attempt: 2, PlannedUnixMs: 2500, CommittedUnixMs: 4000, Digest: "bb", TrainingMs: &ms, Loss: &mean, Weighted: true,
 			Failed: []*swarmv1.HistoryFailure{{Attempt: 1, Blamed: "sl-1", Reason: "it hangs", AtUnixMs: 3000}},
@@ -37,6 +37,14 @@ func (*pastAPI) GetHistory(r *swarmv1.GetHistoryRequest) *swarmv1.GetHistoryResp
 		},
 	}}
 	out.Rounds = slices.DeleteFunc(out.Rounds, func(x *swarmv1.HistoryRound) bool { return x.Round <= r.GetAfter() })
+	out.Earlier = []uint64{1}
+	switch r.GetRun() {
+	case 0, 2:
+	case 1:
+		out.Run = 1
+	default:
+		return &swarmv1.GetHistoryResponse{Run: r.GetRun(), Earlier: out.GetEarlier()}
+	}
 	return out
 }
 
@@ -71,9 +79,9 @@ func TestHiddenCurves(t *testing.T) {
 // TestContractHistory as a table and as JSON: what nobody has told is absent, and the loss is the mean that the SN tells.
 func TestContractHistory(t *testing.T) {
 	out, beside, err := on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--sn=h")
-	want := `ROUND  COMMITTED            TRAINING  WAITING  EXCHANGE  COMMIT  LOSS    METRIC  SENT  FAILED  PEERS
-2      1970-01-01 00:00:02  -         -        -         -       0.2000  -       -     0       sl-0
-3      1970-01-01 00:00:04  1.5s      -        -         -       0.3000  -       80    1       sl-0, sl-1
+	want := `ROUND  COMMITTED            TRAINING  WAITING  EXCHANGE  COMMIT  LOSS    F1  SENT  FAILED  PEERS
+2      1970-01-01 00:00:02  -         -        -         -       0.2000  -   -     0       sl-0
+3      1970-01-01 00:00:04  1.5s      -        -         -       0.3000  -   80    1       sl-0, sl-1
 `
 	if err != nil || out != want || !strings.Contains(beside, "1 round between them are left out") || !strings.Contains(beside, "of 1 round the weights are not known") {
 		t.Errorf("%v, beside %q, got\n%s", err, beside, out)
@@ -82,18 +90,28 @@ func TestContractHistory(t *testing.T) {
 	var got struct {
 		Run     int
 		Thinned int
+		Metric  string `json:"metric_name"`
 		Rounds  []struct {
+			Record      *uint64
+			Method      string
+			MetricName  *string `json:"metric_name"`
 			Loss        *float64
 			Weighted    bool
 			DurationsMS map[string]*int `json:"durations_ms"`
 			BytesSent   *int            `json:"bytes_sent"`
 			Failed      []struct{ Blamed, At string }
-			Peers       []struct{ Loss, Weight *float64 }
+			Peers       []struct {
+				Loss, Weight *float64
+				MetricName   *string `json:"metric_name"`
+			}
 		}
 		Recorded, Reported []string
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
+	}
+	if two, three := got.Rounds[0], got.Rounds[1]; got.Metric != "f1" || *two.MetricName != "f1" || two.Peers[0].MetricName != nil || two.Method != "mean" || *two.Record != 7 || three.MetricName != nil || three.Record != nil || three.Method != "" {
+		t.Errorf("of the metric and the ledger: %s", out)
 	}
 	if err != nil || got.Run != 2 || got.Thinned != 1 || len(got.Rounds) != 2 || got.Rounds[0].Weighted || !got.Rounds[1].Weighted || got.Rounds[0].BytesSent != nil || *got.Rounds[1].BytesSent != 80 ||
 		*got.Rounds[1].DurationsMS["training"] != 1500 || got.Rounds[1].Failed[0].Blamed != "sl-1" || len(got.Rounds[1].Peers) != 3 || got.Rounds[1].Peers[2].Loss != nil || slices.Contains(got.Recorded, "planned") || slices.Contains(got.Recorded, "committed") || !slices.Contains(got.Recorded, "digest") ||
@@ -102,6 +120,16 @@ func TestContractHistory(t *testing.T) {
 	}
 	if _, _, err := on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--points=0", "--sn=h"); exit.Code(err) != exit.Usage {
 		t.Errorf("--points=0: %v", err)
+	}
+	out, _, err = on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--run=1", "--sn=h", "-o", "json")
+	if err != nil || !strings.Contains(out, `"run": 1,`) || !strings.Contains(out, `"earlier": [`) {
+		t.Errorf("--run=1: %v, got %s", err, out)
+	}
+	if _, _, err := on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--run=7", "--sn=h"); exit.Code(err) != exit.NotFound || !strings.Contains(err.Error(), "they have one of run 1") || !strings.Contains(exit.Hint(err), "swarmctl get ledger") {
+		t.Errorf("of a run that nobody has kept: %v", err)
+	}
+	if _, _, err := on(t, &hiddenAPI{}, "", "get", "contract", "history", "c", "--run=2", "--sn=h"); exit.Code(err) != exit.NotFound || !strings.Contains(err.Error(), "of no earlier run") { // as by an SN of an earlier version
+		t.Errorf("of an SN that knows no runs: %v", err)
 	}
 	out, _, err = on(t, &pastAPI{}, "", "get", "contract", "history", "c", "--after=2", "--sn=h", "-o", "json")
 	if err != nil || strings.Contains(out, `"round": 2`) || !strings.Contains(out, `"round": 3`) || !strings.Contains(out, `"after": 2`) {

@@ -49,6 +49,9 @@ func isAdvice(st *swarmv1.GetContractStatusResponse, warning string) bool {
 	})
 }
 
+// metricColumn is that of sessionTable with the metric.
+const metricColumn = 6
+
 // sessionTable shows a contract's sessions by node.
 func sessionTable(st *swarmv1.GetContractStatusResponse) table {
 	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "WEIGHT", "ISOLATION", "NOTE"}}

@@ -98,6 +98,11 @@ func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage
 		value, err = d.proof(ctx, of)
 	default:
 		line := append([]string{"--"}, strings.Fields(kind.line)...)
+		if run := ""; kind.name == "history/" {
+			if of, run, _ = strings.Cut(of, "/"); run != "" {
+				line = append([]string{"--run=" + run}, line...)
+			}
+		}
 		if of != "" {
 			line = append(line, of)
 		}

@@ -16,7 +16,7 @@ import (
 func TestProofsOfAHostileLedger(t *testing.T) {
 	r := newEventReader(func(context.Context, int64, io.Writer) (int64, error) { return 0, nil }, audit.Options{}, time.Now)
 	has := func(contract string, round uint64) bool {
-		_, err := r.place(t.Context(), contract, round)
+		_, err := r.place(t.Context(), runOf{contract: contract}, round)
 		return err == nil
 	}
 	const high = 1 << 62
@@ -39,6 +39,17 @@ func TestProofsOfAHostileLedger(t *testing.T) {
 	r.take(0, 0, ledger.Round{Contract: "c", Run: 1, Round: 1})
 	if has("c0", 1) || !has("c", 1) || !has("c1", 1) {
 		t.Error("a contract that was deleted has rounds, or leaves no room")
+	}
+	for _, run := range []uint64{7, 8} {
+		r.take(0, 0, ledger.Round{Contract: "c", Run: run, Round: run})
+	}
+	for _, of := range []struct{ run, round uint64 }{{1, 1}, {7, 7}, {8, 8}, {0, 8}} {
+		if _, err := r.place(t.Context(), runOf{"c", of.run}, of.round); err != nil {
+			t.Errorf("of run %d: %v", of.run, err)
+		}
+	}
+	if _, err := r.place(t.Context(), runOf{"c", 7}, 8); err == nil || has("c", 7) {
+		t.Errorf("a round is of another run: %v", err)
 	}
 	for n := range maxRecordedIDs + 1 {
 		r.take(0, 0, ledger.Registration{PeerID: fmt.Sprint(n), SPIFFEID: "spiffe://a.example"})

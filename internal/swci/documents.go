@@ -95,9 +95,11 @@ type eventJSON struct {
 type historyJSON struct {
 	Contract string             `json:"contract" doc:"its name"`
 	Run      uint64             `json:"run" doc:"number of the run, from 1"`
+	Earlier  []uint64           `json:"earlier" doc:"runs before the current one of which rounds are kept, ascending"`
 	After    *uint64            `json:"after,omitempty" doc:"the rounds are those behind this one, to be merged by their numbers into those that are known: with --after, and on the dashboard's stream; absent: they are all"`
 	Rounds   []historyRoundJSON `json:"rounds" doc:"oldest first"`
 	Thinned  uint64             `json:"thinned" doc:"rounds that are left out between them"`
+	Metric   string             `json:"metric_name" doc:"what the peers' programs call the metric, by the newest of these rounds that says so; empty: none does, or they differ"`
 	Hidden   string             `json:"hidden" doc:"why the loss and the metric of each peer are hidden by the contract's rule, in words; empty: they are not"`
 	Recorded []string           `json:"recorded" doc:"keys of a round that the SN has in its state and its ledger; nothing was checked here"`
 	Reported []string           `json:"reported" doc:"keys of a round that nodes have reported, or that are by the clock of the SN that led"`
@@ -116,7 +118,10 @@ type historyRoundJSON struct {
 	Loss          *float64          `json:"loss" doc:"mean of what the peers reported of the merged model, by their weights"`
 	Metric        *float64          `json:"metric" doc:"the same of their metric"`
 	Weighted      bool              `json:"weighted" doc:"loss and metric are means by weights; false: no weight is known, and they are plain means of the peers that contributed"`
+	MetricName    *string           `json:"metric_name,omitempty" doc:"what all peers call the metric that name it; empty: they differ; absent: none does"`
 	Digest        string            `json:"digest" doc:"BLAKE3 of the merged model, in hex"`
+	Record        *uint64           `json:"record" doc:"number of the ledger's record that proves it; null: not known, as for a moment after the commit"`
+	Method        string            `json:"method" doc:"by which it was merged, as that record has it; empty: not known"`
 }
 
 type phasesJSON struct {
@@ -137,6 +142,7 @@ type historyPeerJSON struct {
 	Node        string   `json:"node" doc:"the SL's name"`
 	Loss        *float64 `json:"loss" doc:"as its program reported it; null: it did not"`
 	Metric      *float64 `json:"metric" doc:"the same"`
+	MetricName  string   `json:"metric_name,omitempty" doc:"what its program calls the metric, where that is not the round's"`
 	Weight      *uint32  `json:"weight" doc:"of its model in the merge"`
 	Contributed bool     `json:"contributed" doc:"its model was merged"`
 	Sent        *uint64  `json:"sent" doc:"bytes that it sent in merges since the round before"`

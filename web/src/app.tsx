@@ -6,6 +6,7 @@ import { path, useRoute } from "./route";
 import { useContact, useDoc } from "./store";
 import { ContractPage } from "./pages/contract";
 import { ContractsPage } from "./pages/contracts";
+import { EarlierPage } from "./pages/earlier";
 import { EventsPage } from "./pages/events";
 import { JobPage } from "./pages/job";
 import { ModelsPage } from "./pages/models";
@@ -22,7 +23,7 @@ const links: [name: string, to: string, also: string[], rest?: string][] = [
 
 export function App() {
   const route = useRoute();
-  const [page = "", name = ""] = route;
+  const [page = "", name = "", run = ""] = route;
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
   const here = route.join("/");
@@ -42,23 +43,23 @@ export function App() {
       <Top page={page} />
       <Contact />
       <main id="main" ref={main} tabIndex={-1} key={here}>
-        <Page page={page} name={name} />
+        <Page page={page} name={name} run={Number(run)} />
       </main>
       <Foot />
     </>
   );
 }
 
-function Page({ page, name }: { page: string; name: string }) {
+function Page({ page, name, run }: { page: string; name: string; run: number }) {
   switch (page) {
     case "":
       return <SwarmPage />;
     case "contracts":
       return <ContractsPage />;
     case "contract":
-      return <ContractPage name={name} />;
+      return run > 0 ? <EarlierPage name={name} run={run} here="training" /> : <ContractPage name={name} />;
     case "models":
-      return <ModelsPage name={name} />;
+      return run > 0 ? <EarlierPage name={name} run={run} here="models" /> : <ModelsPage name={name} />;
     case "tasks":
       return <TasksPage />;
     case "job":

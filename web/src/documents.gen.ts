@@ -390,6 +390,8 @@ export interface Status {
   training_warnings: Warning[];
   /** why the loss and the metric of each peer are hidden by the contract's rule, in words; empty: they are not */
   hidden: string;
+  /** what the programs of this run call their metric that say so; empty: none does, or they differ */
+  metric_name: string;
   /** the last committed round */
   committed: Round | null;
   /** rounds that the leader remembers, oldest first */
@@ -526,6 +528,8 @@ export interface Session {
   loss: number | null;
   /** as the program reported it */
   metric: number | null;
+  /** what the program calls the metric; empty: it does not say */
+  metric_name: string;
   /** epochs that it finished */
   epochs_done: number;
   /** epochs that it will train, 0 when unknown */
@@ -836,12 +840,16 @@ export interface History {
   contract: string;
   /** number of the run, from 1 */
   run: number;
+  /** runs before the current one of which rounds are kept, ascending */
+  earlier: number[];
   /** the rounds are those behind this one, to be merged by their numbers into those that are known: with --after, and on the dashboard's stream; absent: they are all */
   after?: number | null;
   /** oldest first */
   rounds: HistoryRound[];
   /** rounds that are left out between them */
   thinned: number;
+  /** what the peers' programs call the metric, by the newest of these rounds that says so; empty: none does, or they differ */
+  metric_name: string;
   /** why the loss and the metric of each peer are hidden by the contract's rule, in words; empty: they are not */
   hidden: string;
   /** keys of a round that the SN has in its state and its ledger; nothing was checked here */
@@ -875,8 +883,14 @@ export interface HistoryRound {
   metric: number | null;
   /** loss and metric are means by weights; false: no weight is known, and they are plain means of the peers that contributed */
   weighted: boolean;
+  /** what all peers call the metric that name it; empty: they differ; absent: none does */
+  metric_name?: string | null;
   /** BLAKE3 of the merged model, in hex */
   digest: string;
+  /** number of the ledger's record that proves it; null: not known, as for a moment after the commit */
+  record: number | null;
+  /** by which it was merged, as that record has it; empty: not known */
+  method: string;
 }
 
 export interface Phases {
@@ -908,6 +922,8 @@ export interface HistoryPeer {
   loss: number | null;
   /** the same */
   metric: number | null;
+  /** what its program calls the metric, where that is not the round's */
+  metric_name?: string;
   /** of its model in the merge */
   weight: number | null;
   /** its model was merged */
@@ -921,7 +937,7 @@ export interface HistoryPeer {
 export interface Proof {
   /** its name */
   contract: string;
-  /** number of the run, the newest */
+  /** number of the run: the newest, or that which was asked for */
   run: number;
   /** that made the model */
   round: number;
@@ -935,6 +951,10 @@ export interface Proof {
   layout_digest: string;
   /** of the merge */
   method: string;
+  /** that operators had given the contract when it was committed, the last ones; null: none */
+  rules: RuleSet | null;
+  /** the same in words; empty: they demand nothing */
+  rules_text: string;
   /** number of the ledger's record, from 1 */
   record: number;
   /** when it was committed, by the SN that led; RFC 3339, UTC */
@@ -945,6 +965,19 @@ export interface Proof {
   records: number;
   /** whose models were merged, in the order of the sum */
   participants: ProofPart[];
+}
+
+export interface RuleSet {
+  /** number of the ledger's record */
+  record: number;
+  /** when, by the SN that led; RFC 3339, UTC */
+  at: string | null;
+  /** SPIFFE ID of who signed them */
+  by: string;
+  /** from which on they bind */
+  run: number;
+  /** null when they demand nothing */
+  rules: Rules | null;
 }
 
 export interface ProofPart {

@@ -6,6 +6,7 @@ import { count, many, measure, size, span } from "./format";
 import { Pager, usePages } from "./paged";
 import { Cut, Digest, Names, Table, Time } from "./parts";
 import { contributions, type Shares } from "./shares";
+import { metricName } from "./words";
 
 export const phases = ["waiting", "training", "exchange", "commit"] as const;
 const drawn = ["training", "waiting", "exchange", "commit"] as const; // in the order of time
@@ -53,7 +54,7 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
             <th class="wide">time by phase</th>
             <th class="n">took</th>
             <th class="n">loss</th>
-            <th class="n">metric</th>
+            <th class="n">{metricName(of)}</th>
             <th class="n">sent</th>
             <th>merged models of</th>
             <th>model</th>

@@ -1,6 +1,7 @@
 // The one place that talks to swarmctl: documents come over one stream, and pages read them from here.
-import { useEffect, useReducer } from "preact/hooks";
+import { useEffect, useReducer, useState } from "preact/hooks";
 import { readEvents } from "./events";
+import { size } from "./format";
 import { merged } from "./history";
 import { headers, keyed, onKey, refuse } from "./key";
 import type { Act, Acted, Document, DocumentValues, History, Link, LogLine } from "./documents.gen";
@@ -246,6 +247,40 @@ export async function ask<T>(name: string): Promise<Doc<T> & { unanswered?: bool
     return { name, at, missing: answer.status === 404, ...(await refusal(answer)) };
   } catch {
     return { name, at, unanswered: true, error: "swarmctl dashboard does not answer", remedy: "start it again" };
+  }
+}
+
+/** Asks for a document once, when it is first shown. */
+export function useAsked<T>(name: string): Doc<T> | undefined {
+  const [doc, set] = useState<Doc<T>>();
+  useEffect(() => {
+    let gone = false;
+    set(undefined);
+    void ask<T>(name).then((d) => !gone && set(d));
+    return () => void (gone = true);
+  }, [name]);
+  return doc?.name === name ? doc : undefined;
+}
+
+/** Has swarmctl fetch a model, and saves it when it is whole. */
+export async function fetchModel(contract: string, round: number, digest: string): Promise<Acted> {
+  const broken = { error: `the model of round ${round} has not come whole, and nothing was saved`, remedy: `fetch it again, or in a terminal, which says why: swarmctl get model ${contract} --round ${round}` };
+  let begun = false;
+  try {
+    await keyed;
+    const answer = await fetch(`/api/model/${encodeURIComponent(contract)}?${new URLSearchParams({ round: String(round), digest })}`, { headers: headers() });
+    if (!answer.ok) return await refusal(answer);
+    begun = true;
+    const file = await answer.blob();
+    if (file.size !== Number(answer.headers.get("Content-Length"))) return broken;
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(file);
+    link.download = /filename="?([\w.-]+)/.exec(answer.headers.get("Content-Disposition") ?? "")?.[1] ?? `round-${round}.safetensors`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    return { said: `${link.download}, ${size(file.size)}, was handed to the browser; its digest was checked` };
+  } catch {
+    return begun ? broken : { error: "swarmctl dashboard does not answer", remedy: "start it again" };
   }
 }
 

@@ -1,5 +1,5 @@
 // States as words and tones.
-import type { Node, NodeHealth } from "./documents.gen";
+import type { History, Node, NodeHealth, Status } from "./documents.gen";
 import type { Tone } from "./parts";
 
 export const roles: Record<string, string> = { sn: "SN", sl: "SL", swop: "SWOP" };
@@ -65,3 +65,12 @@ export function memberTone(state: string, code: number | null): Tone {
   }
   return "busy";
 }
+
+/** What programs call the metric: in the newest round that says so, or as their sessions do; "metric" where none says, or they differ. */
+export function metricName(h: Pick<History, "rounds"> | undefined, s?: Status): string {
+  const said = h?.rounds.findLast((r) => r.metric_name !== undefined)?.metric_name ?? s?.metric_name;
+  return said || "metric";
+}
+
+/** A name as a title. */
+export const title = (name: string) => name[0]!.toUpperCase() + name.slice(1);

@@ -1,5 +1,6 @@
 // The page in a browser: what it shows is what the documents say, in every state that a swarm can be in.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import axe from "axe-core";
 import { launch, open, there } from "./browser.mjs";
@@ -349,6 +350,90 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByRole("button", { name: "verify round 60" }).click();
       await page.getByRole("button", { name: "Verify now" }).click();
       await page.getByText("swarmctl answers with status 500").waitFor();
+    });
+  });
+
+  test("models: each round's record and method, and the rules that were in force", async () => {
+    const docs = recorded("trouble");
+    const past = docs[`history/${contract}`];
+    past.rounds = past.rounds.map((r) => ({ ...r, record: r.round + 13, method: r.round > 60 ? "median" : "mean", metric_name: r.round > 60 ? "F1 score" : "accuracy" }));
+    docs[`proof/${contract}/61`] = { ...proof("trouble", 61), rules: { record: 3, at: null, by: "spiffe://a.example/swarm/swci/ann", run: 1, rules: null }, rules_text: "min peers 2" };
+    await on(docs, { hash: `models/${contract}` }, async (page) => {
+      await page.getByRole("columnheader", { name: "F1 score" }).waitFor(); // as the newest round that says so has it
+      const shown = await rows(page, "Models");
+      assert.ok(shown[0].startsWith("61 ") && shown[0].includes(" 74 median "), shown[0]);
+      assert.ok(shown[1].includes(" 73 mean "), shown[1]);
+      await page.getByRole("button", { name: "verify round 61" }).click();
+      await page.getByRole("button", { name: "Verify now" }).click();
+      await page.getByText("min peers 2 (record 3, by spiffe://a.example/swarm/swci/ann)").waitFor();
+    });
+  });
+
+  test("models: one that nodes hold is fetched whole or not at all", async () => {
+    const docs = recorded("trouble");
+    const held = docs[`models/${contract}`];
+    held.export = true;
+    await on(docs, { hash: `models/${contract}`, expect: /502|ERR_CONTENT_LENGTH|ERR_INCOMPLETE|net::/ }, async (page, server) => {
+      const m = held.models[0];
+      await page.getByRole("button", { name: /^fetch round/ }).first().waitFor();
+      assert.equal(await page.getByRole("button", { name: /^fetch round/ }).count(), (await rows(page, "Models")).filter((row) => !row.includes("no node")).length);
+      const fetchIt = () => page.getByRole("button", { name: `fetch round ${m.round}`, exact: true }).click();
+      let asked;
+      const head = { "Content-Type": "application/octet-stream", "Content-Length": "8", "Content-Disposition": `attachment; filename=study-round-${m.round}.safetensors` };
+      server.models((response, of) => ((asked = of), response.writeHead(200, head).end("01234567")));
+      const [file] = await Promise.all([page.waitForEvent("download"), fetchIt()]);
+      assert.equal(file.suggestedFilename(), `study-round-${m.round}.safetensors`);
+      assert.equal(readFileSync(await file.path(), "utf8"), "01234567");
+      assert.deepEqual(asked, { contract, round: String(m.round), digest: m.digest });
+      await page.getByText("was handed to the browser").waitFor();
+      let saved = 0;
+      page.on("download", () => saved++);
+      server.models((response) => response.writeHead(502, { "Content-Type": "application/json" }).end(JSON.stringify({ error: "no node that runs holds it", remedy: "swarmctl list models" })));
+      await fetchIt();
+      await page.getByText("no node that runs holds it").waitFor();
+      server.models((response) => (response.writeHead(200, head).write("0123"), setTimeout(() => response.destroy(), 50)));
+      await fetchIt();
+      await page.getByText("has not come whole, and nothing was saved").waitFor();
+      assert.equal(saved, 0);
+    });
+    held.export = false;
+    await on(docs, { hash: `models/${contract}` }, async (page) => {
+      await page.getByText("lets no model leave the swarm").waitFor();
+      assert.equal(await page.getByRole("button", { name: /^fetch round/ }).count(), 0);
+    });
+  });
+
+  test("an earlier run: its curves, rounds and proofs by the chooser, and what remains where its history is gone", async () => {
+    const docs = recorded("trouble");
+    const past = docs[`history/${contract}`];
+    docs[`contract/${contract}`].run = 3;
+    docs[`history/${contract}`] = { ...past, run: 3, earlier: [2], rounds: past.rounds.slice(0, 5) };
+    docs[`history/${contract}/2`] = { ...past, run: 2, rounds: past.rounds.slice(0, 40).map((r) => ({ ...r, metric_name: "AUC" })) };
+    docs[`proof/${contract}/2/40`] = { ...proof("trouble", 40), run: 2 };
+    docs[`proof/${contract}/1/7`] = { ...proof("trouble", 7), run: 1 };
+    docs[`history/${contract}/1`] = { error: "the SNs keep no history of run 1", remedy: "the ledger has the rounds: swarmctl get ledger" };
+    await on(docs, { hash: `contract/${contract}` }, async (page) => {
+      const chooser = page.getByLabel("run of the contract");
+      assert.deepEqual(await chooser.locator("option").allInnerTexts(), ["run 3 (now)", "run 2", "run 1"]);
+      await chooser.selectOption("run 2");
+      await page.waitForSelector(".plot canvas");
+      await page.getByRole("heading", { name: "AUC" }).waitFor();
+      assert.ok((await rows(page, "Rounds"))[0].startsWith("40 "));
+      assert.equal(await page.getByText("Rules and terms").count(), 0);
+      await page.getByRole("link", { name: "Models" }).click();
+      assert.ok((await page.getByText("Models of run 2").waitFor(), (await rows(page, "Models"))[0].startsWith("40 ")));
+      await page.getByRole("button", { name: "verify round 40" }).click();
+      await page.getByRole("button", { name: "Verify now" }).click();
+      await page.getByText("The ledger proves this model: 3 nodes").waitFor();
+      await page.getByLabel("run of the contract").selectOption("run 1");
+      await page.getByText("the SNs keep no history of run 1").waitFor();
+      await page.getByText("swarmctl get ledger").waitFor();
+      await page.getByLabel("round", { exact: true }).fill("7");
+      await page.getByRole("button", { name: "Look it up" }).click();
+      await page.getByRole("button", { name: "Verify now" }).click();
+      await page.getByText("The ledger proves this model: 3 nodes").waitFor();
+      await page.getByLabel("run of the contract").selectOption("run 3 (now)");
+      await page.getByRole("columnheader", { name: "held by" }).waitFor();
     });
   });
 
@@ -749,11 +834,18 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     assert.equal(history(["a"], 10, 100).rounds.length, 10);
   });
 
-  const every = [["swarm", ""], ["contracts", "contracts"], ["contract", `contract/${contract}`], ["models", `models/${contract}`], ["tasks", "tasks"], ["job", "job/mnist-ddp"], ["node", "node/sl-1"], ["events", "events"], ["no page", "nothing"]];
+  const every = [["swarm", ""], ["contracts", "contracts"], ["contract", `contract/${contract}`], ["models", `models/${contract}`], ["an earlier run", `contract/${contract}/1`], ["its models", `models/${contract}/1`], ["tasks", "tasks"], ["job", "job/mnist-ddp"], ["node", "node/sl-1"], ["events", "events"], ["no page", "nothing"]];
+
+  const withEarlier = (docs) => {
+    docs[`contract/${contract}`].run = 2;
+    docs[`history/${contract}/1`] = docs[`history/${contract}`];
+  };
 
   test("axe finds nothing serious on any page, light and dark; no page is wider than a phone", async () => {
     const docs = withJob("trouble");
     docs.swarm.actions = true;
+    docs[`models/${contract}`].export = true;
+    withEarlier(docs);
     const server = await serve(docs, { at: moment.trouble });
     try {
       for (const dark of [false, true]) {
@@ -817,6 +909,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
 
   test("on paper all is light, and as wide as the paper", async () => {
     const docs = withJob("trouble");
+    withEarlier(docs);
     await on(docs, { hash: `contract/${contract}`, dark: true, width: 718 }, async (page) => {
       const darkest = () => page.locator(".plot canvas").last().evaluate((canvas) => {
         const all = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;

@@ -19,6 +19,7 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
   let refused = 0; // a status instead of answers
   let good = key;
   let answer = { said: "approved on swop-1" };
+  let models = (response) => response.writeHead(404).end();
   const doc = (name) => {
     const value = docs[name];
     if (value?.error) return { name, at, error: value.error, remedy: value.remedy ?? "" };
@@ -65,6 +66,10 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
       const log = { response, of: decodeURIComponent(url.pathname.slice(10)), host: url.searchParams.get("host"), member: url.searchParams.get("member") };
       logs.add(log);
       request.on("close", () => logs.delete(log));
+      return;
+    }
+    if (url.pathname.startsWith("/api/model/")) {
+      models(response, { contract: decodeURIComponent(url.pathname.slice(11)), ...Object.fromEntries(url.searchParams) });
       return;
     }
     if (url.pathname === "/api/act") {
@@ -126,6 +131,8 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
     print: (lines) => logs.forEach((l) => send(l.response, "lines", lines)),
     endLog: (end) => logs.forEach((l) => (send(l.response, "end", end), l.response.end())),
     noLog: (said) => (noLog = said),
+    /** Answers who fetches a model. */
+    models: (answer) => (models = answer),
     async close() {
       if (!server.listening) return;
       const closed = new Promise((done) => server.close(done)); // nobody comes in any more, also not in place of who goes

@@ -6,11 +6,12 @@ import { count, many, measure, percent, rough, sentence, span } from "../format"
 import { Columns } from "../history";
 import { Awaited, Bar, Digest, Empty, Facts, Problem, Quorum, Section, Shown, Source, State, Table, Time, useFirst, Words } from "../parts";
 import { path } from "../route";
+import { RunChooser, runPath } from "../runs";
 import { historyOr } from "../remembered";
 import { Contributions, Rounds, took } from "../rounds";
 import { contributions, inOrder } from "../shares";
 import { useDoc } from "../store";
-import { phaseTone } from "../words";
+import { metricName, phaseTone, title } from "../words";
 
 export function ContractPage({ name }: { name: string }) {
   const status = useDoc(`contract/${name}`);
@@ -30,7 +31,8 @@ export function ContractPage({ name }: { name: string }) {
   );
   const [known, going] = [!lacks, !lacks && !s?.over];
   // Each part is made anew only when what it shows has changed.
-  const curves = useMemo(() => h && <Curves of={h} peers={peers} hue={hue} known={known} />, [h, peers, hue, known]);
+  const called = metricName(h, s);
+  const curves = useMemo(() => h && <Curves of={h} metric={called} peers={peers} hue={hue} known={known} />, [h, called, peers, hue, known]);
   const sessions = useMemo(() => s && <Peers of={s} history={h} hue={hue} />, [s, h, hue]);
   const rounds = useMemo(() => h && <Rounds of={h} going={going} />, [h, going]);
   const shares = useMemo(() => h && <Contributions of={h} hue={hue} />, [h, hue]);
@@ -102,7 +104,7 @@ export function ContractPage({ name }: { name: string }) {
 }
 
 /** The head of a contract's two pages. */
-export function ContractHead({ name, status: s, here }: { name: string; status: Status | undefined; here: "training" | "models" }) {
+export function ContractHead({ name, status: s, here, run = 0 }: { name: string; status: Status | undefined; here: "training" | "models"; run?: number }) {
   return (
     <header class="title">
       <p class="crumbs">
@@ -123,12 +125,13 @@ export function ContractHead({ name, status: s, here }: { name: string; status: 
         </p>
       )}
       <nav class="tabs" aria-label={`pages of ${name}`}>
-        <a href={path("contract", name)} aria-current={here === "training" ? "page" : undefined}>
+        <a href={runPath("contract", name, run)} aria-current={here === "training" ? "page" : undefined}>
           Training
         </a>
-        <a href={path("models", name)} aria-current={here === "models" ? "page" : undefined}>
+        <a href={runPath("models", name, run)} aria-current={here === "models" ? "page" : undefined}>
           Models
         </a>
+        {s && <RunChooser name={name} now={s.run} run={run} page={here === "models" ? "models" : "contract"} />}
       </nav>
     </header>
   );
@@ -147,7 +150,7 @@ function Reset({ status }: { status: Status | undefined }) {
   return (
     <div class="problem warn" role="status">
       <p>
-        The contract was reset while you looked at it: this is run {status.run}, that was run {from}. Its ledger records stay.
+        The contract was reset while you looked at it: this is run {status.run}, that was <a href={runPath("contract", status.name, from)}>run {from}</a>. Its ledger records stay.
       </p>
     </div>
   );
@@ -186,7 +189,7 @@ function Explanation({ of, status }: { of: Explain; status: Status }) {
   );
 }
 
-function peersOf(s: Status | undefined, h: History | undefined): string[] {
+export function peersOf(s: Status | undefined, h: History | undefined): string[] {
   const all = new Set(s?.sessions.map((x) => x.node));
   if (h) for (const c of contributions(h).rows) all.add(c.node);
   return [...all].sort(inOrder);
@@ -196,6 +199,7 @@ function Peers({ of: s, history, hue }: { of: Status; history: History | undefin
   const gave = useMemo(() => new Map(history ? contributions(history).rows.map((c) => [c.node, c]) : []), [history]);
   const [shown, more] = useFirst(s.sessions);
   const notes = s.sessions.some((x) => note(x, s.sessions) !== "–");
+  const metric = metricName(history, s);
   if (s.sessions.length === 0) {
     return (
       <Empty title="No program takes part yet.">
@@ -216,7 +220,7 @@ function Peers({ of: s, history, hue }: { of: Status; history: History | undefin
           <th>epochs</th>
           <th class="n">time left</th>
           <th class="n">loss</th>
-          <th class="n">metric</th>
+          <th class="n">{metric}</th>
           <th class="n">weight</th>
           <th class="n">contributed to</th>
           <th>isolation</th>
@@ -241,7 +245,9 @@ function Peers({ of: s, history, hue }: { of: Status; history: History | undefin
             </td>
             <td class="n">{left(x)}</td>
             <td class="n">{measure(x.loss)}</td>
-            <td class="n">{measure(x.metric)}</td>
+            <td class="n">
+              {measure(x.metric)} {x.metric_name && x.metric_name !== metric && <span class="soft">{x.metric_name}</span>}
+            </td>
             <td class="n">{count(x.weight)}</td>
             <td class="n">{gave.has(x.node) && !earlier(x, s.sessions) ? contributed(gave.get(x.node)!.rounds, history!) : "–"}</td>
             <td>{x.isolation || "–"}</td>
@@ -324,7 +330,7 @@ function Choose({ peers, chosen, set }: { peers: string[]; chosen: (string | nul
   );
 }
 
-function Curves({ of: h, peers, hue, known }: { of: History; peers: string[]; hue: (node: string) => number | undefined; known: boolean }) {
+export function Curves({ of: h, metric: called, peers, hue, known }: { of: History; metric: string; peers: string[]; hue: (node: string) => number | undefined; known: boolean }) {
   const kept = useRef<Columns>(null);
   const columns = (kept.current ??= new Columns(took));
   const { rounds, loss, metric, times } = useMemo(() => {
@@ -341,7 +347,7 @@ function Curves({ of: h, peers, hue, known }: { of: History; peers: string[]; hu
   return (
     <div class="charts">
       <Chart title="Loss" rounds={rounds} series={loss} format={measure} empty={none} />
-      <Chart title="Metric" rounds={rounds} series={metric} format={measure} empty={none} />
+      <Chart title={title(called)} rounds={rounds} series={metric} format={measure} empty={none} />
       <Chart title="Time of a round" rounds={rounds} series={times} format={span} log ticks={span} empty={known ? "The curve begins with the first round." : "How long past rounds took is not known, their exchange apart."} />
     </div>
   );

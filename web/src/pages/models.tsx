@@ -1,12 +1,13 @@
 // The models of a contract: who made each, and that the ledger proves it.
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
-import type { HistoryRound, Model, Models, Proof, Status } from "../documents.gen";
+import type { Acted, HistoryRound, Model, Models, Proof, Status } from "../documents.gen";
 import { count, many, sentence } from "../format";
 import { Awaited, Digest, Empty, Facts, Names, Problem, Section, Shown, Source, State, Table, Time } from "../parts";
 import { awaitedFrom, Merged, PlainMeans } from "../rounds";
 import { Pager, usePages } from "../paged";
-import { ask, useDoc, type Doc } from "../store";
+import { ask, fetchModel, useDoc, type Doc } from "../store";
+import { metricName } from "../words";
 import { historyOr } from "../remembered";
 import { ContractHead } from "./contract";
 
@@ -22,7 +23,7 @@ export function ModelsPage({ name }: { name: string }) {
           <>
             <Leaving of={m} name={name} />
             {m.note && <p class="note">{sentence(m.note)}</p>}
-            <Section title="Committed models" note="newest first; verify reads in the ledger who made one" aside={<>digest, members: <Source of="recorded" /> loss, metric, times: <Source of="reported" /></>}>
+            <Section title="Committed models" note="newest first; verify reads in the ledger who made one" aside={<>digest, members, record: <Source of="recorded" /> loss, metric, times: <Source of="reported" /></>}>
               {lacks && <Problem tone="warn" error={lacks.error} remedy={lacks.remedy} />}
               {history ? <List name={name} models={m} rounds={history.rounds} thinned={history.thinned} status={status?.value} going={!lacks && !status?.value?.over} /> : <Awaited what="rounds" />}
             </Section>
@@ -38,7 +39,7 @@ function Leaving({ of: m, name }: { of: Models; name: string }) {
     <p class="note">
       {m.export ? (
         <>
-          The contract lets models leave the swarm: <code>swarmctl get model {name}</code> fetches the newest one as safetensors, and the ledger records who has done so.
+          The contract lets models leave the swarm: as safetensors by the button beside one that nodes still hold, or by <code>swarmctl get model {name}</code>. The ledger records who has done so.
         </>
       ) : (
         <>
@@ -49,31 +50,46 @@ function Leaving({ of: m, name }: { of: Models; name: string }) {
   );
 }
 
-function List({ name, models, rounds, thinned, status, going }: { name: string; models: Models; rounds: HistoryRound[]; thinned: number; status: Status | undefined; going: boolean }) {
+/** The models of the run now, or without any of an earlier one. */
+export function List({ name, run = 0, models, rounds, thinned, status, going }: { name: string; run?: number; models?: Models; rounds: HistoryRound[]; thinned: number; status?: Status | undefined; going: boolean }) {
   const [open, setOpen] = useState<number | null>(null);
+  const [fetched, setFetched] = useState<(Acted & { round: number }) | undefined>();
   const known = new Set(rounds.map((r) => r.round));
-  const all = [...rounds, ...models.models.filter((m) => !known.has(m.round)).map(unknown)].sort((a, b) => b.round - a.round);
+  const there = models?.models ?? [];
+  const all = [...rounds, ...there.filter((m) => !known.has(m.round)).map(unknown)].sort((a, b) => b.round - a.round);
+  const fetchOne = async (m: Model) => {
+    setFetched({ round: m.round });
+    setFetched({ round: m.round, ...(await fetchModel(name, m.round, m.digest)) });
+  };
+  const fetching = fetched && !fetched.said && !fetched.error;
   const pages = usePages(all);
   const { shown } = pages;
-  if (rounds.length === 0 && models.models.length === 0) {
+  if (all.length === 0) {
     return (
       <Empty title="There is no model yet.">
         <p>Each round that is committed makes one.</p>
       </Empty>
     );
   }
-  const held = new Map(models.models.map((m) => [m.round, m]));
+  const held = new Map(there.map((m) => [m.round, m]));
   const [loss, metric] = (["loss", "metric"] as const).map((what) => (going ? awaitedFrom(rounds, what) : Infinity)) as [number, number];
   const finalRound = status?.over ? status.committed?.round : undefined;
   return (
     <div class="rounds">
       <div class="bar-tools">
         <p class="soft small">
-          {many(all.length, "model")}, {held.size} of them still held by nodes{thinned > 0 && `; ${count(thinned)} more are in the ledger, and not listed`}
+          {many(all.length, "model")}
+          {models && `, ${held.size} of them still held by nodes`}
+          {thinned > 0 && `; ${count(thinned)} more are in the ledger, and not listed`}
         </p>
         <div class="pager">
           <Pager first={pages.first} shown={shown.length} all={all.length} go={pages.go} />
         </div>
+      </div>
+      <div role="status">
+        {fetching && <p class="awaited">Fetching the model of round {count(fetched.round)}…</p>}
+        {fetched?.said && <p class="note">{sentence(fetched.said)}</p>}
+        {fetched?.error && <Problem error={fetched.error} remedy={fetched.remedy} />}
       </div>
       <div {...pages.still}>
       <Table
@@ -84,9 +100,11 @@ function List({ name, models, rounds, thinned, status, going }: { name: string; 
             <th>digest</th>
             <th>made by</th>
             <th class="n">loss</th>
-            <th class="n">metric</th>
+            <th class="n">{metricName({ rounds }, status)}</th>
             <th>committed</th>
-            <th>held by</th>
+            <th class="n">record</th>
+            <th>method</th>
+            {models && <th>held by</th>}
             <th class="screen">proof</th>
           </>
         }
@@ -109,7 +127,18 @@ function List({ name, models, rounds, thinned, status, going }: { name: string; 
                 <td>
                   <Time at={r.committed} />
                 </td>
-                <td>{m ? <Names of={m.holders} most={3} /> : <span class="soft">no node</span>}</td>
+                <td class="n">{r.record ? count(r.record) : "–"}</td>
+                <td>{r.method || "–"}</td>
+                {models && (
+                  <td>
+                    {m ? <Names of={m.holders} most={3} /> : <span class="soft">no node</span>}{" "}
+                    {m && models.export && (
+                      <button type="button" class="quiet" disabled={fetching} aria-label={`fetch round ${r.round}`} onClick={() => void fetchOne(m)}>
+                        fetch
+                      </button>
+                    )}
+                  </td>
+                )}
                 <td class="screen">
                   <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`${isOpen ? "close" : "verify"} round ${r.round}`} onClick={() => (pages.keep(), setOpen(isOpen ? null : r.round))}>
                     {isOpen ? "close" : "verify"}
@@ -118,8 +147,8 @@ function List({ name, models, rounds, thinned, status, going }: { name: string; 
               </tr>
               {isOpen && (
                 <tr class="detail">
-                  <td colSpan={8}>
-                    <ProofOf contract={name} round={r} model={m} status={status} />
+                  <td colSpan={models ? 10 : 9}>
+                    <ProofOf contract={name} run={run} round={r} model={m} status={status} />
                   </td>
                 </tr>
               )}
@@ -133,25 +162,29 @@ function List({ name, models, rounds, thinned, status, going }: { name: string; 
   );
 }
 
-const unknown = (m: Model): HistoryRound => ({
-  round: m.round, attempt: 0, planned: null, committed: m.committed, durations_ms: { waiting: null, training: null, exchange: null, commit: null },
-  bytes_sent: null, bytes_received: null, failed: [], peers: [], weighted: false, loss: null, metric: null, digest: m.digest,
+/** A round of which nothing is known. */
+export const bare = (round: number): HistoryRound => ({
+  round, attempt: 0, planned: null, committed: null, durations_ms: { waiting: null, training: null, exchange: null, commit: null },
+  bytes_sent: null, bytes_received: null, failed: [], peers: [], weighted: false, loss: null, metric: null, digest: "", record: null, method: "",
 });
 
+const unknown = (m: Model): HistoryRound => ({ ...bare(m.round), committed: m.committed, digest: m.digest });
+
 /** Has swarmctl read the ledger, and shows what it proves of a model. */
-function ProofOf({ contract, round, model, status }: { contract: string; round: HistoryRound; model: Model | undefined; status: Status | undefined }) {
+export function ProofOf({ contract, run, round, model, status }: { contract: string; run: number; round: HistoryRound; model: Model | undefined; status: Status | undefined }) {
   const [proof, set] = useState<Doc<Proof> | "asking" | undefined>();
   const verify = async () => {
     set("asking");
-    set(await ask<Proof>(`proof/${contract}/${round.round}`));
+    set(await ask<Proof>(`proof/${contract}/${run ? `${run}/` : ""}${round.round}`));
   };
   return (
     <div class="proof">
       <Facts
         of={[
-          ["digest (BLAKE3)", <Digest of={round.digest} whole />],
+          ["digest (BLAKE3)", round.digest && <Digest of={round.digest} whole />],
           ["optimiser's state", model?.state_digest ? <Digest of={model.state_digest} whole /> : null],
-          ["merge method", status?.method],
+          ["merge method", round.method || status?.method],
+          ["ledger record", round.record && count(round.record)],
           ["attempt", round.attempt || null],
         ]}
       />
@@ -174,7 +207,7 @@ function ProofOf({ contract, round, model, status }: { contract: string; round: 
 }
 
 function Verified({ of: p, digest }: { of: Proof; digest: string }) {
-  const same = p.digest === digest;
+  const same = !digest || p.digest === digest;
   const state = same ? p.state : "bad";
   return (
     <div>
@@ -224,6 +257,7 @@ function Verified({ of: p, digest }: { of: Proof; digest: string }) {
           ["ledger record", `${count(p.record)} of ${count(p.records)}`],
           ["head of the ledger", <Digest of={p.head} />],
           ["method", p.method],
+          ["rules in force", p.rules ? `${p.rules_text || "none"} (record ${count(p.rules.record)}, by ${p.rules.by})` : "none: no operator had given it any"],
           ["committed", <Time at={p.at} />],
         ]}
       />

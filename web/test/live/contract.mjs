@@ -14,8 +14,11 @@ const doing = (x) => {
   return x.state === "closed" ? "waits for the final model" : x.phase || x.state;
 };
 
+/** What the programs call their metric. */
+const called = (history, status) => history.metric_name || status?.metric_name || "metric";
+
 /** Wants each round that is shown to be that of the history, with its failed attempts. */
-function rounds(rows, all) {
+function rounds(rows, all, metric) {
   const newest = all.slice(-25).reverse();
   assert.deepEqual(rows.map((r) => r.round), newest.map((r) => count(r.round)));
   for (const [i, r] of newest.entries()) {
@@ -26,7 +29,7 @@ function rounds(rows, all) {
     const failed = r.failed.map((f) => `attempt ${f.attempt} failed${f.blamed && ` by ${f.blamed}`}: ${f.reason}`);
     assert.equal(row["time by phase"], [drawn, ...failed].join(" ").replace(/\s+/g, " "), `round ${r.round}`);
     figure(row, r.loss, "loss");
-    figure(row, r.metric, "metric");
+    figure(row, r.metric, metric);
   }
 }
 
@@ -53,13 +56,13 @@ export async function training(name) {
     const text = await main();
     assert.ok(text.includes(`${status.phase} round ${count(status.committed.round)} of run ${status.run}, committed`), text.slice(0, 200));
     for (const line of explain.explanation) assert.ok(text.includes(line.replace(/^to do: /, "To do: ").replace(/\s+/g, " ")), line);
-    rounds(await table("Rounds"), history.rounds);
+    rounds(await table("Rounds"), history.rounds, called(history));
     const contributed = await contributions(history);
     const shown = await table("Peers");
     assert.equal(shown.length, status.sessions.length);
     for (const [i, x] of status.sessions.entries()) {
       same([shown[i]], [{
-        peer: x.node, state: doing(x), round: count(x.round), loss: measure(x.loss), metric: measure(x.metric), weight: count(x.weight),
+        peer: x.node, state: doing(x), round: count(x.round), loss: measure(x.loss), [called(history, status)]: measure(x.metric), weight: count(x.weight),
         "contributed to": contributed(x.node), isolation: x.isolation || "–",
       }], x.node);
     }
@@ -76,10 +79,11 @@ export async function training(name) {
 
 /** The page shows the rounds alone of which an attempt has failed, with the reasons. */
 export async function failures(name) {
-  const failed = (await json("get", "contract", "history", name)).rounds.filter((r) => r.failed.length > 0);
+  const history = await json("get", "contract", "history", name);
+  const failed = history.rounds.filter((r) => r.failed.length > 0);
   const button = page.getByRole("button", { name: `with failed attempts (${count(failed.length)})` });
   await button.click();
-  rounds(await table("Rounds"), failed);
+  rounds(await table("Rounds"), failed, called(history));
   await button.click();
 }
 
@@ -93,7 +97,7 @@ export async function models(name) {
     assert.ok((await main()).includes(`${many(history.rounds.length, "model")}, ${held.models.length} of them still held by nodes`));
     for (const [i, r] of history.rounds.slice(-25).reverse().entries()) {
       const m = held.models.find((m) => m.round === r.round);
-      same([rows[i]], [{ round: count(r.round), digest: r.digest, "made by": names(r.peers.filter((p) => p.contributed).map((p) => p.node), 3), committed: r.committed, "held by": m ? names(m.holders, 3) : "no node" }], `round ${r.round}`);
+      same([rows[i]], [{ round: count(r.round), digest: r.digest, "made by": names(r.peers.filter((p) => p.contributed).map((p) => p.node), 3), committed: r.committed, record: r.record ? count(r.record) : "–", method: r.method || "–", "held by": m ? `${names(m.holders, 3)}${held.export ? " fetch" : ""}` : "no node" }], `round ${r.round}`);
       if (m) assert.deepEqual([m.digest, m.committed], [r.digest, r.committed]);
     }
     for (const m of held.models) assert.ok(history.rounds.some((r) => r.round === m.round), `round ${m.round} is held and not listed`);
