@@ -922,8 +922,8 @@ type ContractServiceClient interface {
 	ListContracts(context.Context, *connect.Request[v1.ListContractsRequest]) (*connect.Response[v1.ListContractsResponse], error)
 	// GetContractStatus returns the contract with its sessions, progress and the reason why no round is running.
 	GetContractStatus(context.Context, *connect.Request[v1.GetContractStatusRequest]) (*connect.Response[v1.GetContractStatusResponse], error)
-	// GetHistory returns what SNs have kept, beside the ledger, of the committed rounds of a contract's current run: what peers reported of
-	// each merged model, how long phases took, bytes, attempts that failed. Nothing of it is proof. The SN that leads answers.
+	// GetHistory returns what SNs have kept, beside the ledger, of the committed rounds of a contract's current run, or of the one before a
+	// reset: what peers reported of each merged model, how long phases took, bytes, attempts that failed. Nothing of it is proof. The SN that leads answers.
 	GetHistory(context.Context, *connect.Request[v1.GetHistoryRequest]) (*connect.Response[v1.GetHistoryResponse], error)
 	// CreateContract fixes rules of a contract before its sessions come, or changes those of one that nobody takes part in
 	// now. Idempotent: the same rules again do no harm. Rules outlive ResetContract.
@@ -1074,8 +1074,8 @@ type ContractServiceHandler interface {
 	ListContracts(context.Context, *connect.Request[v1.ListContractsRequest]) (*connect.Response[v1.ListContractsResponse], error)
 	// GetContractStatus returns the contract with its sessions, progress and the reason why no round is running.
 	GetContractStatus(context.Context, *connect.Request[v1.GetContractStatusRequest]) (*connect.Response[v1.GetContractStatusResponse], error)
-	// GetHistory returns what SNs have kept, beside the ledger, of the committed rounds of a contract's current run: what peers reported of
-	// each merged model, how long phases took, bytes, attempts that failed. Nothing of it is proof. The SN that leads answers.
+	// GetHistory returns what SNs have kept, beside the ledger, of the committed rounds of a contract's current run, or of the one before a
+	// reset: what peers reported of each merged model, how long phases took, bytes, attempts that failed. Nothing of it is proof. The SN that leads answers.
 	GetHistory(context.Context, *connect.Request[v1.GetHistoryRequest]) (*connect.Response[v1.GetHistoryResponse], error)
 	// CreateContract fixes rules of a contract before its sessions come, or changes those of one that nobody takes part in
 	// now. Idempotent: the same rules again do no harm. Rules outlive ResetContract.
