@@ -83,6 +83,8 @@ func PartOf(o *swarmv1.LogOrder) (*swarmv1.LogPart, error) {
 		return nil, errors.New("it asks for artifacts of no assignment, or to follow them")
 	case (p.GetEpoch() > 0 || len(p.GetMembers()) > 0) && !p.GetArtifacts(), len(p.GetMembers()) > 0 && p.GetEpoch() == 0:
 		return nil, errors.New("it names an epoch, or members, of which it asks for nothing")
+	case p.GetFigures() && (p.GetAssignment() != "" || p.GetFollow()):
+		return nil, errors.New("it asks for figures of an assignment, or to follow them")
 	case len(p.GetMembers()) > maxMembers:
 		return nil, fmt.Errorf("it asks after %d members: at most %d", len(p.GetMembers()), maxMembers)
 	case p.GetTail() > MaxTail:

@@ -58,6 +58,9 @@ func TestPartsOfArtifacts(t *testing.T) {
 		{&swarmv1.LogPart{Node: "h", Assignment: "7", Artifacts: true, Members: many[:1]}, "it names an epoch, or members"},
 		{&swarmv1.LogPart{Node: "h", Assignment: "7", Epoch: 2}, "it names an epoch, or members"},
 		{&swarmv1.LogPart{Node: "h", Assignment: "7", Members: many[:1]}, "it names an epoch, or members"},
+		{&swarmv1.LogPart{Node: "h", Figures: true}, ""},
+		{&swarmv1.LogPart{Node: "h", Figures: true, Assignment: "7"}, "figures of an assignment"},
+		{&swarmv1.LogPart{Node: "h", Figures: true, Follow: true}, "or to follow them"},
 	} {
 		raw, err := proto.Marshal(tt.part)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -49,9 +50,9 @@ func (h *Host) Direct(ctx context.Context, asker identity.ID, o *swarmv1.LogOrde
 	}
 	q := newQueue()
 	if err != nil {
-		q.end(h.refuses(facts, err), true)
+		q.end(h.refuses(asker, part, facts, err), true)
 	} else {
-		h.cfg.Log.Info("a log is handed out", facts...)
+		h.cfg.Log.Log(ctx, h.level(slog.LevelInfo, asker, part), "a log is handed out", facts...)
 		defer h.read(ctx, part, q)()
 		defer h.judges(ctx, asker, part, q)()
 	}
@@ -83,7 +84,7 @@ func (h *Host) judges(ctx context.Context, asker identity.ID, part *swarmv1.LogP
 				h.cfg.Log.Warn("a log is handed out on, and no SN says whether the rights still allow it", append(facts, "err", text.Line(err.Error()))...)
 			}
 			if asked = err == nil; denied != "" {
-				q.cut(h.refuses(facts, errors.New(denied)))
+				q.cut(h.refuses(asker, part, facts, errors.New(denied)))
 				return
 			}
 		}

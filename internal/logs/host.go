@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type Wanted struct {
 	Artifacts  bool   // what members of the assignment have left, as a tar archive, in the place of a log
 	Epoch      uint32 // of the artifacts; 0: the last one
 	Members    []uint32
+	Figures    bool // what the node's machine and its daemon have and use now, as JSON, in the place of its own log: lines are to be joined
 }
 
 // Line is one of a log.
@@ -56,7 +58,9 @@ type Send func(ctx context.Context, req *swarmv1.SendLogsRequest) (*swarmv1.Send
 // Bounds of what a host does at a time, and remembers.
 const (
 	maxStreams = 8
-	maxKnown   = 1024
+	maxKnown   = 4096 // one who looks at a page with figures of the node asks 120 times while a request is known
+
+	figuresSaid = 10 * time.Minute // the host's log says once in this time that somebody is handed out figures, or is refused them
 )
 
 // Host hands out the logs of a node. It is safe for concurrent use.
@@ -67,11 +71,12 @@ type Host struct {
 	mu    sync.Mutex
 	known map[string]time.Time // requests that were answered, by ID, and until when they could be shown again
 	busy  int
+	said  map[string]time.Time // of whom the host's log has said that figures go to them, and when
 }
 
 // NewHost returns a host that answers nothing until Run.
 func NewHost(cfg Config) *Host {
-	return &Host{cfg: cfg, asked: make(chan *swarmv1.LogOrder, maxStreams), known: map[string]time.Time{}}
+	return &Host{cfg: cfg, asked: make(chan *swarmv1.LogOrder, maxStreams), known: map[string]time.Time{}, said: map[string]time.Time{}}
 }
 
 // Take takes what an SN says that operators ask for. It does not block: what there is no room for is shown again.
@@ -138,6 +143,7 @@ func (h *Host) answer(ctx context.Context, id []byte, o *swarmv1.LogOrder) {
 		return
 	}
 	out := newOutbox(h.cfg.Send, id, s)
+	out.brief = part.GetFigures()
 	by, err := h.cfg.verify(o, part, time.Now())
 	if err == nil {
 		err = h.cfg.Allow(by.String())
@@ -147,24 +153,48 @@ func (h *Host) answer(ctx context.Context, id []byte, o *swarmv1.LogOrder) {
 	}
 	facts := factsOf(by, part)
 	if err != nil {
-		out.end(h.refuses(facts, err), true)
+		out.end(h.refuses(by, part, facts, err), true)
 	} else {
-		h.cfg.Log.Info("a log is handed out", facts...)
+		h.cfg.Log.Log(ctx, h.level(slog.LevelInfo, by, part), "a log is handed out", facts...)
 		defer h.read(ctx, part, out.queue)()
 	}
 	if err := out.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		h.cfg.Log.Info("a log is not read to its end", append(facts, "err", text.Line(err.Error()))...)
+		h.cfg.Log.Log(ctx, h.level(slog.LevelInfo, by, part), "a log is not read to its end", append(facts, "err", text.Line(err.Error()))...)
 	}
+}
+
+// level is that at which something is logged about a request. A page that shows a node asks for its figures again and again: of each who does,
+// and of those who prove nothing together, the first request counts, and others are for who looks closer.
+func (h *Host) level(l slog.Level, by identity.ID, part *swarmv1.LogPart) slog.Level {
+	if !part.GetFigures() {
+		return l
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now, key := time.Now(), l.String()+by.String()
+	maps.DeleteFunc(h.said, func(_ string, at time.Time) bool { return now.Sub(at) >= figuresSaid })
+	if _, said := h.said[key]; said || len(h.said) >= maxKnown {
+		return slog.LevelDebug
+	}
+	h.said[key] = now
+	return l
 }
 
 // factsOf are what the host's log has of a request.
 func factsOf(by identity.ID, part *swarmv1.LogPart) []any {
-	return []any{"by", text.Line(by.String()), "assignment", part.GetAssignment(), "tail", part.GetTail(), "follow", part.GetFollow(), "artifacts", part.GetArtifacts()}
+	facts := []any{"by", text.Line(by.String()), "assignment", part.GetAssignment(), "tail", part.GetTail(), "follow", part.GetFollow(), "artifacts", part.GetArtifacts()}
+	if part.GetFigures() {
+		facts = append(facts, "figures", true)
+	}
+	return facts
 }
 
 // refuses notes why a log is not handed out, and returns what whoever asked is told.
-func (h *Host) refuses(facts []any, why error) error {
-	h.cfg.Log.Warn("a log is not handed out", append(facts, "err", text.Line(why.Error()))...)
+func (h *Host) refuses(by identity.ID, part *swarmv1.LogPart, facts []any, why error) error {
+	h.cfg.Log.Log(context.Background(), h.level(slog.LevelWarn, by, part), "a log is not handed out", append(facts, "err", text.Line(why.Error()))...)
+	if part.GetFigures() {
+		return fmt.Errorf("%s hands out no figures, which go where its log goes: %w", h.cfg.Node, why)
+	}
 	return fmt.Errorf("%s hands out no log: %w", h.cfg.Node, why)
 }
 
@@ -173,7 +203,7 @@ func (h *Host) read(ctx context.Context, part *swarmv1.LogPart, into *queue) (st
 	reading, cancel := context.WithTimeout(ctx, maxLife)
 	var reader sync.WaitGroup
 	reader.Go(func() {
-		w := Wanted{Assignment: part.GetAssignment(), Tail: int(part.GetTail()), Follow: part.GetFollow(), Artifacts: part.GetArtifacts(), Epoch: part.GetEpoch(), Members: part.GetMembers()}
+		w := Wanted{Assignment: part.GetAssignment(), Tail: int(part.GetTail()), Follow: part.GetFollow(), Artifacts: part.GetArtifacts(), Epoch: part.GetEpoch(), Members: part.GetMembers(), Figures: part.GetFigures()}
 		err := h.cfg.Logs.Log(reading, w, func(l Line) error { return into.add(reading, l) })
 		if reading.Err() != nil {
 			err = errLong // or nobody reads it

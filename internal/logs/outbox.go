@@ -41,6 +41,7 @@ type outbox struct {
 	window []*swarmv1.LogChunk // that the operator has not read, oldest first
 	last   uint64              // number of the chunk that ends the log; 0: it was not sealed yet
 	kept   uint64              // number of the last chunk that the SN keeps
+	brief  bool                // it is enough that an SN keeps all: whoever has lost it asks again
 }
 
 func newOutbox(send Send, id []byte, s *sealer) *outbox {
@@ -68,7 +69,7 @@ func (o *outbox) run(ctx context.Context) error {
 		case time.Since(heard) >= lostLimit:
 			return errUnread
 		}
-		if o.last > 0 && len(o.window) == 0 {
+		if o.last > 0 && (len(o.window) == 0 || o.brief && o.kept >= o.last) {
 			return nil
 		}
 		if err := o.rest(ctx); err != nil {

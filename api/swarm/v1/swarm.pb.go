@@ -12866,6 +12866,7 @@ type LogPart struct {
 	// With artifacts: of which start of the assignment, as its epoch counts them; 0: of the last that the host knows.
 	Epoch         uint32   `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Members       []uint32 `protobuf:"varint,9,rep,packed,name=members,proto3" json:"members,omitempty"` // with an epoch: those that the host has in it, by index, of each of which it says why it hands out nothing: at most 1,024
+	Figures       bool     `protobuf:"varint,10,opt,name=figures,proto3" json:"figures,omitempty"`       // what the node's machine and its daemon have and use now, in the place of its own log: as JSON in one text, in lines of any length
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -12961,6 +12962,13 @@ func (x *LogPart) GetMembers() []uint32 {
 		return x.Members
 	}
 	return nil
+}
+
+func (x *LogPart) GetFigures() bool {
+	if x != nil {
+		return x.Figures
+	}
+	return false
 }
 
 // LogOrder is a LogPart as an operator's SVID has signed it, for the host to verify.
@@ -14705,7 +14713,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	" \x01(\rR\x05peers\x12\x12\n" +
 	"\x04asks\x18\v \x01(\tR\x04asks\x12\x18\n" +
 	"\aaddress\x18\f \x01(\tR\aaddress\x12+\n" +
-	"\x11address_signature\x18\r \x01(\fR\x10addressSignature\"\xf1\x01\n" +
+	"\x11address_signature\x18\r \x01(\fR\x10addressSignature\"\x8b\x02\n" +
 	"\aLogPart\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1e\n" +
 	"\n" +
@@ -14717,7 +14725,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fexpires_unix_ms\x18\x06 \x01(\x03R\rexpiresUnixMs\x12\x1c\n" +
 	"\tartifacts\x18\a \x01(\bR\tartifacts\x12\x14\n" +
 	"\x05epoch\x18\b \x01(\rR\x05epoch\x12\x18\n" +
-	"\amembers\x18\t \x03(\rR\amembers\"\x92\x01\n" +
+	"\amembers\x18\t \x03(\rR\amembers\x12\x18\n" +
+	"\afigures\x18\n" +
+	" \x01(\bR\afigures\"\x92\x01\n" +
 	"\bLogOrder\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12\"\n" +

@@ -63,6 +63,9 @@ func (p printed) Log(ctx context.Context, w logs.Wanted, emit func(logs.Line) er
 	if w.Assignment == "9" {
 		return errors.New("h-0 has no log of assignment 9")
 	}
+	if w.Figures {
+		return emit(logs.Line{Text: "{}"})
+	}
 	for i, l := range p.lines[max(len(p.lines)-w.Tail, 0):] {
 		if w.Follow && i > 0 {
 			time.Sleep(time.Second)
@@ -232,6 +235,34 @@ func TestWhoMayNot(t *testing.T) {
 		}
 		if n := strings.Count(w.log.String(), "a log is not handed out"); n != 3 {
 			t.Errorf("%d refusals in the host's log:\n%s", n, w.log.String())
+		}
+	})
+}
+
+// TestFiguresAgainAndAgain holds that a page may ask for a node's figures for hours: each time there is an answer at once, and the host's log, which
+// has room for few lines, says it once in ten minutes of each who asks.
+func TestFiguresAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWay(t, "secret")
+		ann, eve := w.operator, issue(t, w.authority, "/swarm/swci/eve")
+		for range 150 {
+			for by, want := range map[*rpctest.Source]string{ann: "", eve: "h-0 hands out no figures, which go where its log goes: logs of this host do not go to spiffe://h.org/swarm/swci/eve"} {
+				begun := time.Now()
+				w.operator = by
+				r := w.reader(&swarmv1.LogPart{Figures: true})
+				got, last, err := w.read(r, nil)
+				if err != nil || last.GetRefused() != want || (want == "") != slices.Equal(got, []string{"{}"}) || time.Since(begun) > 2*time.Second {
+					t.Fatalf("after %v: %q, %v, %v", time.Since(begun), got, last, err)
+				}
+				if _, err := w.board.Read(t.Context(), "ann", logs.ID(r.Order, swarmID), &swarmv1.ReadLogsRequest{Part: r.Part, Order: r.Order, Done: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(5 * time.Second)
+		}
+		said := w.log.String()
+		if out, no := strings.Count(said, `msg="a log is handed out" by=spiffe://h.org/swarm/swci/ann`), strings.Count(said, `msg="a log is not handed out" by=spiffe://h.org/swarm/swci/eve`); out != 2 || no != 2 || strings.Contains(said, "not read to its end") {
+			t.Errorf("the host says %d times that figures go out, and %d times that they do not:\n%s", out, no, said)
 		}
 	})
 }
