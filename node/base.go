@@ -8,6 +8,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/figures"
 	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/logs"
 	"github.com/swarmd/swarmd/internal/membership"
@@ -63,10 +64,12 @@ func openBase(ctx context.Context, cfg Common, deps Deps, role identity.Role) (_
 	if b.health, err = deps.OpenHealth(ctx, health.Config{Name: cfg.Name, Role: role, StateDir: cfg.StateDir, Awaits: awaits, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
-	if b.metrics, err = metrics.Open(ctx, metrics.Config{Address: cfg.Metrics, Local: cfg.MetricsLocal, Name: cfg.Name, Role: role, Health: b.health.Report, Listen: deps.Listen, Log: cfg.Log}); err != nil {
+	traffic := metrics.NewTraffic()
+	if b.metrics, err = metrics.Open(ctx, metrics.Config{Address: cfg.Metrics, Local: cfg.MetricsLocal, Name: cfg.Name, Role: role, Health: b.health.Report, Traffic: traffic, Listen: deps.Listen, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
-	b.deps.OpenHost = b.metrics.OpenHost(deps.OpenHost)
+	b.deps.OpenHost = traffic.OpenHost(deps.OpenHost)
+	b.cfg.OwnLog = figures.Beside(cfg.OwnLog, cfg.StateDir, traffic.Open)
 	if b.source, err = cfg.Identify(ctx, role); err != nil {
 		return nil, err
 	}
@@ -95,8 +98,7 @@ func (b *base) prober(host p2p.Network, role identity.Role, cfg probe.Config) *p
 
 // logHost hands out this node's own log, by send.
 func (b *base) logHost(send logs.Send) (*logs.Host, error) {
-	v := logs.Verifier{Source: b.source, Domains: b.domains, Node: b.cfg.Name, SwarmID: b.swarm.SwarmID}
-	return logs.OfNode(v, b.cfg.LogsTo, b.cfg.OwnLog, send, b.cfg.Log)
+	return logs.OfNode(logs.Verifier{Source: b.source, Domains: b.domains, Node: b.cfg.Name, SwarmID: b.swarm.SwarmID}, b.cfg.LogsTo, b.cfg.OwnLog, send, b.cfg.Log)
 }
 
 func (b *base) close() {

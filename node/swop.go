@@ -51,7 +51,7 @@ func (cfg SWOPConfig) work(ctx context.Context, b *base, deps Deps) error {
 	defer api.Close()
 	err = swop.Run(ctx, swop.Config{
 		Name: cfg.Name, StateDir: cfg.StateDir, API: api, Source: b.source, Domains: b.domains, SwarmID: b.swarm.SwarmID, Taskrunner: cfg.Offer.Taskrunner, Peers: cfg.Offer.Peers, Policy: owner, Place: cfg.Place,
-		Types: b.metrics.Members(cfg.Types), OwnLog: cfg.OwnLog, Files: files, Bans: bans, Health: b.health, Log: cfg.Log,
+		Types: b.metrics.Members(cfg.Types), OwnLog: b.cfg.OwnLog, Files: files, Bans: bans, Health: b.health, Log: cfg.Log,
 	})
 	leaving, reason := membership.Leaving{Log: cfg.Log}, membership.Stopped
 	if err != nil {

@@ -59,7 +59,7 @@ func commonFlags() []cli.Flag {
 
 // logsToFlag is one of nodes that have no policy.
 func logsToFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "logs-to", EnvVars: env("logs-to"), Usage: "let operators of these SPIFFE IDs read this node's log with swarmctl get logs, such as spiffe://b.example/swarm/swci/* (repeatable; none: nobody; default: operators of the node's own trust domain)"}
+	return &cli.StringSliceFlag{Name: "logs-to", EnvVars: env("logs-to"), Usage: "let operators of these SPIFFE IDs read this node's log and figures with swarmctl get logs and get node, such as spiffe://b.example/swarm/swci/* (repeatable; none: nobody; default: operators of the node's own trust domain)"}
 }
 
 // problems is what is wrong with a command's options, in the order in which it was looked for.

@@ -2,12 +2,14 @@ package metrics
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/figures"
 	"github.com/swarmd/swarmd/internal/p2p"
 )
 
@@ -28,21 +30,22 @@ const (
 	in       = "in"
 )
 
-// traffic counts what goes over the streams of a node.
-type traffic struct {
+// Traffic counts what goes over the streams of a node, whether or not metrics are served. It is safe for concurrent use.
+type Traffic struct {
 	bytes, open, opened, failed *prometheus.Desc
 
 	mu       sync.Mutex
 	name     func(peerID string) string // nil: nobody knows names
 	peers    map[string]*peerBytes      // by peer ID, or by the name that an SVID has; also Other and Operators
 	services map[service]*streams
+	networks []p2p.Network // that were opened
 }
 
 // peerBytes is what has gone to and come from one peer.
 type peerBytes struct {
 	sent, received atomic.Uint64
 
-	// Guarded by traffic.mu:
+	// Guarded by Traffic.mu:
 	name string // once it was known
 	open int    // streams
 }
@@ -52,8 +55,9 @@ type service struct{ protocol, direction string }
 
 type streams struct{ open, opened, failed atomic.Int64 }
 
-func newTraffic() *traffic {
-	return &traffic{
+// NewTraffic returns one that has counted nothing.
+func NewTraffic() *Traffic {
+	return &Traffic{
 		bytes:    desc("peer_bytes_total", "Bytes on streams between this node and another, by who that is.", "peer", "direction"),
 		open:     desc("streams", "Streams that are open, by protocol and by who opened them.", "protocol", "direction"),
 		opened:   desc("streams_opened_total", "Streams that were opened, by protocol and by who opened them.", "protocol", "direction"),
@@ -64,14 +68,14 @@ func newTraffic() *traffic {
 }
 
 // Describe implements prometheus.Collector.
-func (t *traffic) Describe(to chan<- *prometheus.Desc) {
+func (t *Traffic) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{t.bytes, t.open, t.opened, t.failed} {
 		to <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (t *traffic) Collect(to chan<- prometheus.Metric) {
+func (t *Traffic) Collect(to chan<- prometheus.Metric) {
 	t.resolve()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +103,7 @@ func (t *traffic) Collect(to chan<- prometheus.Metric) {
 }
 
 // resolve looks up the names of peers that have none yet.
-func (t *traffic) resolve() {
+func (t *Traffic) resolve() {
 	t.mu.Lock()
 	name, unnamed := t.name, map[string]*peerBytes{}
 	for id, p := range t.peers {
@@ -120,7 +124,7 @@ func (t *traffic) resolve() {
 }
 
 // of returns the counters of a peer, for a stream of it that is open until release.
-func (t *traffic) of(p p2p.Peer) *peerBytes {
+func (t *Traffic) of(p p2p.Peer) *peerBytes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key, name := p.ID.String(), p.Identity.NodeName()
@@ -144,7 +148,7 @@ func (t *traffic) of(p p2p.Peer) *peerBytes {
 }
 
 // release says that a stream of a peer has ended.
-func (t *traffic) release(c *peerBytes) {
+func (t *Traffic) release(c *peerBytes) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c.open--
@@ -152,7 +156,7 @@ func (t *traffic) release(c *peerBytes) {
 
 // room reports whether one more peer may be told of. If need be it forgets one that has no stream: rather one without a name, and one that has
 // one only for another that has. The caller holds mu.
-func (t *traffic) room(named bool) bool {
+func (t *Traffic) room(named bool) bool {
 	all, unnamed, idle, past := 0, 0, "", ""
 	for key, p := range t.peers {
 		if fixed(key) {
@@ -186,7 +190,7 @@ func (t *traffic) room(named bool) bool {
 func fixed(key string) bool { return key == Other || key == Operators }
 
 // serving returns the counters of a protocol. Protocols are those of this program: what peers ask for besides is refused before.
-func (t *traffic) serving(protocol, direction string) *streams {
+func (t *Traffic) serving(protocol, direction string) *streams {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := service{protocol, direction}
@@ -197,30 +201,53 @@ func (t *traffic) serving(protocol, direction string) *streams {
 }
 
 // namedBy says who knows the names of peers that have none in their SPIFFE ID; empty: he does not know it either.
-func (t *traffic) namedBy(name func(peerID string) string) {
+func (t *Traffic) namedBy(name func(peerID string) string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.name = name
 }
 
 // OpenHost counts what goes over the networks that open opens.
-func (s *Server) OpenHost(open func(cfg p2p.Config) (p2p.Network, error)) func(cfg p2p.Config) (p2p.Network, error) {
-	if s == nil {
-		return open
-	}
+func (t *Traffic) OpenHost(open func(cfg p2p.Config) (p2p.Network, error)) func(cfg p2p.Config) (p2p.Network, error) {
 	return func(cfg p2p.Config) (p2p.Network, error) {
 		n, err := open(cfg)
 		if err != nil {
 			return nil, err
 		}
-		return counted{n, s.traffic}, nil
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.networks = append(t.networks, n)
+		return counted{n, t}, nil
 	}
+}
+
+// Open says what is open now.
+func (t *Traffic) Open() figures.Open {
+	t.mu.Lock()
+	networks, o := slices.Clone(t.networks), figures.Open{}
+	for k, s := range t.services {
+		if k.direction == out {
+			o.Out += int(s.open.Load())
+		} else {
+			o.In += int(s.open.Load())
+		}
+	}
+	t.mu.Unlock()
+	for _, n := range networks { // not with mu held: they have locks of their own
+		known, ok := n.(interface{ Peers() []p2p.Peer })
+		if !ok {
+			o.Peers = -1
+			break
+		}
+		o.Peers += len(known.Peers())
+	}
+	return o
 }
 
 // counted is a network whose streams are counted.
 type counted struct {
 	p2p.Network
-	t *traffic
+	t *Traffic
 }
 
 // Handle implements p2p.Network.
@@ -243,7 +270,7 @@ func (c counted) Dial(ctx context.Context, to p2p.Addr, protocol string, dedicat
 }
 
 // count begins to count on a stream.
-func (t *traffic) count(s p2p.Conn, n *streams) p2p.Conn {
+func (t *Traffic) count(s p2p.Conn, n *streams) p2p.Conn {
 	peer := t.of(s.Peer())
 	n.opened.Add(1)
 	n.open.Add(1)

@@ -40,7 +40,7 @@ func (s *Server) Raft(g Group, status func(contract string) planner.Status) {
 	if s == nil {
 		return
 	}
-	s.traffic.namedBy(func(peerID string) string {
+	s.cfg.Traffic.namedBy(func(peerID string) string {
 		if n := g.View().NodeOfKey(peerID); n != nil {
 			return n.Name
 		}

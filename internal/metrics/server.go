@@ -47,6 +47,7 @@ type Config struct {
 	Name    string // of the node
 	Role    identity.Role
 	Health  func() health.Report   // nil: this is no node
+	Traffic *Traffic               // of the node; nil: this is none
 	SVID    func() identity.Status // of what is no node and has an identity all the same; else nil
 	Listen  func(ctx context.Context, network, address string) (net.Listener, error)
 	Log     *slog.Logger
@@ -59,7 +60,6 @@ type Server struct {
 	registry *prometheus.Registry
 	http     *http.Server
 	done     sync.WaitGroup
-	traffic  *traffic
 	session  *sessions     // nil: the node has none
 	quit     chan struct{} // closed by Close
 }
@@ -76,10 +76,13 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
-	s := &Server{cfg: cfg, registry: prometheus.NewRegistry(), traffic: newTraffic(), quit: make(chan struct{})}
+	s := &Server{cfg: cfg, registry: prometheus.NewRegistry(), quit: make(chan struct{})}
 	s.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), ofProcess(cfg))
 	if cfg.Health != nil {
-		s.register(s.traffic, ofHealth(cfg.Health))
+		s.register(ofHealth(cfg.Health))
+	}
+	if cfg.Traffic != nil {
+		s.register(cfg.Traffic)
 	}
 	if cfg.SVID != nil {
 		s.register(ofSVID(cfg.SVID))

@@ -31,7 +31,7 @@ var expires = time.Unix(1_900_000_000, 0)
 
 func config(at string) metrics.Config {
 	return metrics.Config{
-		Address: at, Name: "sn-1", Role: identity.RoleSN, Listen: new(net.ListenConfig).Listen, Log: slog.New(slog.DiscardHandler),
+		Address: at, Name: "sn-1", Role: identity.RoleSN, Listen: new(net.ListenConfig).Listen, Log: slog.New(slog.DiscardHandler), Traffic: metrics.NewTraffic(),
 		Health: func() health.Report {
 			return health.Report{Ready: true, Healthy: true, LeaderSeen: &expires, Identity: health.Identity{NotBefore: &expires, NotAfter: &expires}}
 		},
@@ -209,7 +209,7 @@ func TestNoAddressNoServer(t *testing.T) {
 	if s != nil || err != nil {
 		t.Fatal(s, err)
 	}
-	if s.Committed() != nil || s.Members(nil) != nil || s.OpenHost(nil) != nil || s.Exchange(nil) != nil || s.Program(nil, nil) != nil || s.API(nil) != nil {
+	if s.Committed() != nil || s.Members(nil) != nil || s.Exchange(nil) != nil || s.Program(nil, nil) != nil || s.API(nil) != nil {
 		t.Error("something is measured")
 	}
 	s.Raft(nil, nil)

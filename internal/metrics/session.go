@@ -126,7 +126,7 @@ func (s *Server) Program(h bridge.Handler, e Engine) bridge.Handler {
 
 // engine tells of the session as of now.
 func (s *Server) engine(e Engine) {
-	s.traffic.namedBy(func(peerID string) string {
+	s.cfg.Traffic.namedBy(func(peerID string) string {
 		for _, m := range e.View().Sessions {
 			if m.PeerID == peerID {
 				return m.Node

@@ -11,6 +11,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/figures"
 	"github.com/swarmd/swarmd/node/nodetest"
 )
 
@@ -50,6 +51,22 @@ func TestLogsOfNodes(t *testing.T) {
 		if got, err := read("sl-0", identity.RoleSL, false, all); err != nil || !slices.Equal(got, []string{"the first line"}) {
 			t.Errorf("of an SL: %q, %v", got, err)
 		}
+		ofNode := func(name string, role identity.Role) (f figures.Figures, err error) {
+			var sent []byte
+			err = client.Logs{By: s.Operator(), Node: name, Role: role}.Read(t.Context(), &swarmv1.LogPart{Figures: true}, func(lines []*swarmv1.LogLine) error {
+				for _, l := range lines {
+					sent = append(sent, l.GetText()...)
+				}
+				return nil
+			})
+			if err == nil {
+				f, err = figures.Read(sent)
+			}
+			return f, err
+		}
+		if f, err := ofNode("sl-0", identity.RoleSL); err != nil || f.CPUs == nil || f.DiskTotal == nil || f.StreamsIn == nil || f.StreamsOut == nil {
+			t.Errorf("figures of an SL: %+v, %v", f, err)
+		}
 		got, err := read("sl-0", identity.RoleSL, true, func(line string) error {
 			switch line {
 			case "the first line":
@@ -87,6 +104,9 @@ func TestLogsOfNodes(t *testing.T) {
 			cancel()
 			if err != nil && client.Reason(err) != "NODE_UNKNOWN" {
 				t.Errorf("of %s: %v", sn, err)
+			}
+			if f, ferr := ofNode(sn, identity.RoleSN); client.Reason(ferr) != client.Reason(err) || err == nil && (f.CPUs == nil || *f.StreamsIn+*f.StreamsOut == 0) {
+				t.Errorf("figures of %s: %+v, %v", sn, f, ferr)
 			}
 		}
 		if own != 1 {
