@@ -37,6 +37,8 @@ type logsAPI struct {
 	files map[string]bool // hosts with a file server: those of true listen
 	dials map[string]*swarmv1.Node
 	reads atomic.Int64 // of the board
+
+	figures string // that hosts send
 }
 
 func (*logsAPI) names() []string { return []string{"h-0", "h-1", "h-2"} }
@@ -91,7 +93,10 @@ func (a *logsAPI) GetAssignment(_ context.Context, r *connect.Request[swarmv1.Ge
 }
 
 // Log implements logs.Source: what the programs of an assignment print, and a host's own log.
-func (*logsAPI) Log(_ context.Context, w logs.Wanted, emit func(logs.Line) error) error {
+func (a *logsAPI) Log(_ context.Context, w logs.Wanted, emit func(logs.Line) error) error {
+	if w.Figures {
+		return emit(logs.Line{Text: a.figures})
+	}
 	all := []logs.Line{{Text: "began"}, {Text: "\x1b[2Jcleared\r"}, {Text: "ready"}}
 	if w.Assignment != "" {
 		all = []logs.Line{{From: "sl", Text: "of " + w.Assignment}, {From: "sl", Text: "\x1b]0;title\aloss 1"}}

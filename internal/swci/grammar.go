@@ -55,7 +55,7 @@ func (g *Grammar) Commands() []*Command { return g.commands }
 // NewGrammar compiles the command table of swarmctl. An error is a mistake in the table.
 func NewGrammar() (*Grammar, error) {
 	g := &Grammar{global: globalFlags()}
-	for _, group := range [][]*Command{dashboardCommands(), topCommands(), trackCommands(), logCommands(), nodeCommands(), admitCommands(), inviteCommands(), banCommands(), healthCommands(), portCommands(), doctorCommands(), identityCommands(), contractCommands(), historyCommands(), perfdataCommands(), haltCommands(), taskCommands(), approveCommands(), lintCommands(), assignmentCommands(), jobCommands(), runJobCommands(), jobStatusCommands(), artifactCommands(), forwardCommands(), taskrunnerCommands(), assignCommands(), modelCommands(), ledgerCommands(), auditCommands(), rightsCommands(), backupCommands(), contextCommands(), contextInfoCommands(), waitCommands(), shellCommands(), hostCommands()} {
+	for _, group := range [][]*Command{dashboardCommands(), topCommands(), trackCommands(), logCommands(), nodeCommands(), admitCommands(), inviteCommands(), banCommands(), healthCommands(), figureCommands(), portCommands(), doctorCommands(), identityCommands(), contractCommands(), historyCommands(), perfdataCommands(), haltCommands(), taskCommands(), approveCommands(), lintCommands(), assignmentCommands(), jobCommands(), runJobCommands(), jobStatusCommands(), artifactCommands(), forwardCommands(), taskrunnerCommands(), assignCommands(), modelCommands(), ledgerCommands(), auditCommands(), rightsCommands(), backupCommands(), contextCommands(), contextInfoCommands(), waitCommands(), shellCommands(), hostCommands()} {
 		for _, c := range group {
 			p, err := compilePattern(c.Pattern)
 			if err != nil {

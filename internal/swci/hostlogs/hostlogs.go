@@ -237,12 +237,17 @@ func (q Query) readOf(ctx context.Context, direct *client.Direct, l Log, fn func
 	case l.Assignment != "":
 		return exit.New(exit.Usage, "name its task, or one of its hosts", "%s is an SN, and carries out no tasks", n.GetName())
 	}
-	address := n.GetApiService()
+	return q.itself(ctx, n, read)
+}
+
+// itself has read called with an API that speaks to an SN itself.
+func (q Query) itself(ctx context.Context, sn *swarmv1.Node, read func(client.Operator) error) error {
+	address := sn.GetApiService()
 	if address == "" {
-		address = net.JoinHostPort(n.GetHost(), strconv.FormatUint(uint64(n.GetApiPort()), 10))
+		address = net.JoinHostPort(sn.GetHost(), strconv.FormatUint(uint64(sn.GetApiPort()), 10))
 	}
 	if err := q.At(ctx, address, read); err != nil {
-		return fmt.Errorf("ask %s itself, at %s: %w", n.GetName(), text.Line(address), err)
+		return fmt.Errorf("ask %s itself, at %s: %w", sn.GetName(), text.Line(address), err)
 	}
 	return nil
 }
