@@ -77,7 +77,7 @@ func kindOfDocument(name string) (kind documentKind, of string, ok bool) {
 // Kind implements dashboard.Documents.
 func (d *documents) Kind(name string) dashboard.Kind {
 	kind, _, ok := kindOfDocument(name)
-	return dashboard.Kind{There: ok, OnDemand: kind.once, Slow: kind.slow, Link: name == "swarm" || name == "nodes", Agreed: kind.told, Apart: kind.apart}
+	return dashboard.Kind{There: ok, OnDemand: kind.once, Slow: kind.slow, Link: name == "swarm" || name == "nodes", Agreed: kind.told, Apart: kind.apart, Seldom: kind.node}
 }
 
 // Follow implements dashboard.Documents.
@@ -117,7 +117,7 @@ func (d *documents) Get(ctx context.Context, name string) (value json.RawMessage
 		value, err = d.run(ctx, line)
 	}
 	err = documentError(err)
-	d.note(name, kind.once, err)
+	d.note(name, kind.once || kind.node, err)
 	return value, err
 }
 

@@ -12,6 +12,7 @@ type documentKind struct {
 	slow  bool   // it may take minutes
 	told  bool   // it is of the swarm's state alone
 	apart bool   // it is of nodes and how they are, whatever the state is
+	node  bool   // one node is asked, and its owner decides who gets an answer: seldom, and the page says in its place why there is none
 }
 
 // documentKinds are all documents of the dashboard.
@@ -19,6 +20,7 @@ func documentKinds() []documentKind {
 	return []documentKind{
 		{name: "swarm", value: swarmJSON{}, apart: true},
 		{name: "nodes", line: "list nodes", value: nodesJSON{}, apart: true},
+		{name: "node/", line: "get node", value: nodeFiguresJSON{}, slow: true, node: true},
 		{name: "health", line: "get health", value: healthJSON{}, apart: true},
 		{name: "contracts", line: "list contracts", value: contractsJSON{}, told: true},
 		{name: "contract/", line: "get contract status", with: "--rounds=" + strconv.Itoa(paceRounds), value: statusJSON{}},

@@ -261,6 +261,63 @@ export interface Invited {
   expires: string | null;
 }
 
+export interface NodeFigures {
+  /** its name */
+  node: string;
+  /** sn, sl or swop */
+  role: string;
+  /** that it says it runs */
+  version: string;
+  /** as the node reports them; null: not reported */
+  figures: Figures;
+}
+
+export interface Figures {
+  /** when, by the node's clock; RFC 3339, UTC */
+  taken_at: string;
+  /** for how long the daemon has run */
+  up_seconds: number | null;
+  /** processors that the daemon may use */
+  cpus: number | null;
+  /** processes that run or wait to on its machine, mean of the last minute */
+  load_1: number | null;
+  /** the same of 5 minutes */
+  load_5: number | null;
+  /** the same of 15 minutes */
+  load_15: number | null;
+  /** time of processors that the daemon has taken since it began, without its programs */
+  daemon_cpu_seconds: number | null;
+  /** of its machine */
+  memory_total_bytes: number | null;
+  /** of it that programs can have without swapping */
+  memory_available_bytes: number | null;
+  /** that the daemon has in memory (RSS), without its programs */
+  daemon_memory_bytes: number | null;
+  /** that the daemon sees, at most 64 */
+  gpus: GPU[];
+  /** of the file system that the node's state directory is on */
+  disk_total_bytes: number | null;
+  /** of it that the daemon can have */
+  disk_free_bytes: number | null;
+  /** open streams between this node and others; calls of the API are none */
+  streams_opened_by_it: number | null;
+  /** the same */
+  streams_opened_by_others: number | null;
+  /** node keys with which it has a connection for such streams, those of operators among them */
+  connected_peers: number | null;
+}
+
+export interface GPU {
+  /** as its driver calls it; its number where that does not answer */
+  name: string;
+  /** of the GPU */
+  memory_total_bytes: number | null;
+  /** of it, by all programs */
+  memory_used_bytes: number | null;
+  /** of the last moment, in which it computed */
+  busy_percent: number | null;
+}
+
 export interface Health {
   /** all nodes are that have not left */
   healthy: boolean;
@@ -1008,6 +1065,7 @@ export interface Logs {
 export interface DocumentValues {
   "swarm": Swarm;
   "nodes": Nodes;
+  [name: `node/${string}`]: NodeFigures;
   "health": Health;
   "contracts": Contracts;
   [name: `contract/${string}`]: Status;

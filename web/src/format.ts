@@ -30,6 +30,9 @@ export function size(bytes: number | null | undefined): string {
 /** Memory as it is sold. */
 export const gibi = (bytes: number) => `${Math.round(bytes / 2 ** 30)} GiB`;
 
+/** What a machine has of memory and disk, as get node prints it. */
+export const binary = (bytes: number) => (bytes < 2 ** 30 ? `${(bytes / 2 ** 20).toFixed(1)} MiB` : `${(bytes / 2 ** 30).toFixed(1)} GiB`);
+
 /** A length of time with its unit. */
 export function span(ms: number | null | undefined): string {
   if (ms == null || !Number.isFinite(ms)) return "–";

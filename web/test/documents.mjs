@@ -39,6 +39,20 @@ export function recorded(stage) {
     jobs: get("jobs"),
     events: { events: audit.deeds.map(event).reverse(), records: audit.records, older: 0, good: audit.good, signatures: false, problem: "" },
     [`logs/${nodes.nodes[0]?.name}`]: { node: nodes.nodes[0]?.name, lines: read("log.json") },
+    ...Object.fromEntries(nodes.nodes.filter((n) => n.live).map((n) => [`node/${n.name}`, { node: n.name, role: n.role, version: n.version, figures: figures(stage) }])),
+  };
+}
+
+/** What the machine of a node has and uses. */
+export function figures(stage) {
+  return {
+    taken_at: moment[stage], up_seconds: 3725, cpus: 16, load_1: 3.5, load_5: 2.25, load_15: 0.5, daemon_cpu_seconds: 61.5,
+    memory_total_bytes: 64 * 2 ** 30, memory_available_bytes: 48 * 2 ** 30, daemon_memory_bytes: 150 * 2 ** 20,
+    gpus: [
+      { name: "NVIDIA H200", memory_total_bytes: 140 * 2 ** 30, memory_used_bytes: 35 * 2 ** 30, busy_percent: 97 },
+      { name: "1", memory_total_bytes: null, memory_used_bytes: null, busy_percent: null },
+    ],
+    disk_total_bytes: 400 * 2 ** 30, disk_free_bytes: 100 * 2 ** 30, streams_opened_by_it: 4, streams_opened_by_others: 0, connected_peers: 2,
   };
 }
 

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import axe from "axe-core";
 import { launch, open, there } from "./browser.mjs";
-import { contract, empty, history, large, moment, proof, recorded, withJob } from "./documents.mjs";
+import { contract, empty, figures, history, large, moment, proof, recorded, withJob } from "./documents.mjs";
 import { key, serve } from "./server.mjs";
 
 describe("page", { skip: !there && "Chromium is missing", concurrency: false }, () => {
@@ -608,6 +608,29 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
     await on(recorded("trouble"), { hash: "node/nobody" }, async (page) => {
       await page.getByText("No node of the name nobody is registered.").waitFor();
+    });
+  });
+
+  test("node: what its machine has and uses, what it does not report, and why it says nothing", async () => {
+    const docs = recorded("trouble");
+    const machine = (page) => page.getByRole("region", { name: "Machine" });
+    await on(docs, { hash: "node/sl-0" }, async (page, server) => {
+      const says = async (...lines) => {
+        for (const line of lines) await machine(page).getByText(line, { exact: true }).waitFor();
+      };
+      await says("reported", "16", "3.50, 2.25, 0.50 (means of 1, 5 and 15 min)", "16.0 GiB of 64.0 GiB used, 48.0 GiB available", "300.0 GiB of 400.0 GiB used, 100.0 GiB free", "35.0 GiB of 140.0 GiB used", "opened by it 4, by others 0", "150.0 MiB", "for 1 h 2 min, and taken 62 s of processors");
+      await machine(page).getByRole("img", { name: "25 % of its memory is used" }).first().waitFor();
+      await machine(page).getByText("1, how busy it is: not reported").waitFor();
+      const none = Object.fromEntries(Object.keys(figures("trouble")).map((key) => [key, null]));
+      server.set("node/sl-0", { node: "sl-0", role: "sl", version: "x", figures: { ...none, taken_at: moment.trouble, gpus: [] } });
+      await says("none that it sees");
+      assert.equal(await machine(page).getByText("not reported").count(), 8);
+      server.set("node/sl-0", { error: "get node sl-0: sl-0 hands out no figures, which go where its log goes: its log goes to nobody", remedy: "ask its owner" });
+      await says("Get node sl-0: sl-0 hands out no figures, which go where its log goes: its log goes to nobody.", "ask its owner");
+    });
+    await on(docs, { hash: "node/sl-1" }, async (page, server) => {
+      await page.getByText("Nobody is there who could say what its machine has and uses.").waitFor();
+      assert.ok(!server.watched().includes("node/sl-1"));
     });
   });
 

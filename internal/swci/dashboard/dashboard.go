@@ -59,6 +59,7 @@ type Kind struct {
 	OnDemand bool // it is made when a page asks, and no stream has it
 	Slow     bool // it may take minutes, and others go on meanwhile
 	Link     bool // it says of the whole swarm whether it can be asked
+	Seldom   bool // a node is asked for it, which costs it something; where it refuses still more seldom
 	Agreed   bool // of the swarm's state alone: while Follow tells of changes it is seldom asked for without one
 	Apart    bool // of nodes, not of what they agree on: a change that Follow tells of is no reason to ask for it
 }

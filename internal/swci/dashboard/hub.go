@@ -19,6 +19,8 @@ const (
 	// document asked for again. It grows up to period while changes come that were none of that document.
 	seldom = 5 * period
 	soon   = period / 4
+	// refused is that time for a document that a node is asked for, and which it did not give.
+	refused = 6 * seldom
 	// followAgain is the pause before the swarm's state is followed again, where that is not possible.
 	followAgain = 15 * time.Second
 	// maxAsking bounds the questions that are under way, and maxSlow those for slow documents.
@@ -109,7 +111,7 @@ func (h *hub) due() map[string]*shown {
 	now, out := h.now(), map[string]*shown{}
 	for name, s := range h.shown {
 		if s.readers > 0 && !s.asking && !now.Before(s.due) {
-			s.asking, s.asked, s.due = true, now, now.Add(h.pause(name))
+			s.asking, s.asked, s.due = true, now, now.Add(h.pause(name, s))
 			out[name] = s
 		}
 	}
@@ -129,8 +131,11 @@ func (h *hub) hush() {
 }
 
 // pause is the time until a document is asked for again without a reason; the caller holds mu.
-func (h *hub) pause(name string) time.Duration {
-	if h.follows && h.docs.Kind(withoutPoints(name)).Agreed {
+func (h *hub) pause(name string, s *shown) time.Duration {
+	switch kind := h.docs.Kind(withoutPoints(name)); {
+	case kind.Seldom && s.doc.Error != "":
+		return refused
+	case kind.Seldom, kind.Agreed && h.follows:
 		return seldom
 	}
 	return period
@@ -154,14 +159,14 @@ func (h *hub) follow(ctx context.Context) {
 
 // changed has what may have changed asked for soon. Nobody says what it was. So of changes that come close together those documents are
 // asked for often that have changed with the ones before, and the others as often as without a change; the first one after a pause may be of
-// any. What takes long, and what is no part of the swarm's state, has its own time.
+// any. What takes long, what is no part of the swarm's state, or what a node is asked for, has its own time.
 func (h *hub) changed() {
 	h.mu.Lock()
 	now := h.now()
 	alone := now.Sub(h.told) > period
 	h.follows, h.told = true, now
 	for name, s := range h.shown {
-		if kind := h.docs.Kind(withoutPoints(name)); kind.Slow || kind.Apart {
+		if kind := h.docs.Kind(withoutPoints(name)); kind.Slow || kind.Apart || kind.Seldom {
 			continue
 		}
 		if alone {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,7 @@ type counted struct {
 }
 
 func (c *counted) Kind(name string) Kind {
-	return Kind{There: true, Slow: name == "events", Agreed: name == "tasks"}
+	return Kind{There: true, Slow: name == "events", Agreed: name == "tasks", Seldom: strings.HasPrefix(name, "node/")}
 }
 
 func (c *counted) Link() (string, error) { return "sn-1", nil }
@@ -32,7 +33,9 @@ func (c *counted) Link() (string, error) { return "sn-1", nil }
 func (c *counted) Get(_ context.Context, name string) (json.RawMessage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked[name]++
+	if c.asked[name]++; name == "node/closed" {
+		return nil, exit.New(exit.Denied, "ask its owner", "it hands out nothing")
+	}
 	return json.RawMessage(fmt.Sprint(c.asked[name])), nil
 }
 
@@ -306,6 +309,32 @@ func TestSlowDocumentsAreNoSilence(t *testing.T) {
 			if link, _ := h.news(page); link != nil && link.State != "live" {
 				t.Fatalf("told of %+v", link)
 			}
+		}
+	})
+}
+
+// TestNodesAreAskedSeldom: a node is asked every 10 s while a page shows it, whatever changes in the swarm, and one that refuses once a minute.
+func TestNodesAreAskedSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := &counted{asked: map[string]int{}, follow: func(ctx context.Context, changed func()) error {
+			for ctx.Err() == nil {
+				changed()
+				time.Sleep(soon)
+			}
+			return nil
+		}}
+		h := newHub(docs, time.Now)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { h.run(ctx) })
+		defer running.Wait()
+		defer stop()
+		_, leave := h.join([]string{"node/open", "node/closed"})
+		defer leave()
+		time.Sleep(3*time.Minute + period)
+		synctest.Wait()
+		if got := docs.questions(); got["node/open"] != 19 || got["node/closed"] != 4 {
+			t.Errorf("asked for %v", got)
 		}
 	})
 }

@@ -2,8 +2,9 @@
 import { useState } from "preact/hooks";
 import type { Contract, Logs, Node, NodeHealth, Pair } from "../documents.gen";
 import { count, gibi, many, sentence, size } from "../format";
+import { Machine } from "../machine";
 import { Followed, Lines } from "../log";
-import { Bar, Digest, Empty, Facts, Problem, Section, Shown, State, Table, Time, useNow, Words } from "../parts";
+import { Bar, Digest, Empty, Facts, Problem, Section, Shown, Source, State, Table, Time, useNow, Words } from "../parts";
 import { path } from "../route";
 import { ask, useDoc } from "../store";
 import { marks, nodeTone, roleNames, roles } from "../words";
@@ -60,6 +61,9 @@ export function NodePage({ name }: { name: string }) {
                   <Host of={n} />
                 </Section>
               </div>
+              <Section title="Machine" aside={<Source of="reported" />}>
+                <Machine key={name} node={name} live={n.live} />
+              </Section>
               <Section title="Connections">
                 <Connections of={n} pairs={pairs} />
               </Section>
@@ -122,9 +126,9 @@ function Host({ of: n }: { of: Node }) {
         ["ranks", n.ranks ? many(n.ranks, "rank") : null],
         ["takes tasks of", n.taskrunner],
         ["counts for", n.peers ? many(n.peers, "peer") : null],
-        ["CPUs", n.cpus || null],
-        ["memory", n.memory_bytes ? gibi(n.memory_bytes) : null],
-        ["GPUs", n.role === "swop" ? n.gpus : n.gpus || null],
+        ["CPUs for tasks", n.cpus || null],
+        ["memory for tasks", n.memory_bytes ? gibi(n.memory_bytes) : null],
+        ["GPUs for tasks", n.role === "swop" ? n.gpus : n.gpus || null],
         ["disk free for jobs", n.disk_bytes ? `${gibi(n.disk_bytes)}, when it registered` : null],
         ["labels", n.labels.join(", ")],
         ["open sessions", n.role === "sl" ? count(n.use.open_sessions) : null],

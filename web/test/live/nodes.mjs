@@ -55,12 +55,19 @@ export async function node(name) {
     const host = await facts("Host");
     const wanted = {
       role: roles[n.role], version: n.version, "runs programs as": n.role === "sl" ? n.runtime : undefined, "takes tasks of": n.taskrunner || undefined,
-      "counts for": n.peers ? write.many(n.peers, "peer") : undefined, CPUs: n.cpus ? String(n.cpus) : undefined,
-      memory: n.memory_bytes ? write.gibi(n.memory_bytes) : undefined, labels: n.labels.join(", ") || undefined,
+      "counts for": n.peers ? write.many(n.peers, "peer") : undefined, "CPUs for tasks": n.cpus ? String(n.cpus) : undefined,
+      "memory for tasks": n.memory_bytes ? write.gibi(n.memory_bytes) : undefined, labels: n.labels.join(", ") || undefined,
       ports: [n.p2p_port && `SNs ${n.p2p_port}`, n.api_port && `API ${n.api_port}`, n.fs_port && `files ${n.fs_port}`].filter(Boolean).join(", ") || undefined,
       "open sessions": n.role === "sl" ? String(n.use.open_sessions) : undefined,
     };
     for (const [key, value] of Object.entries(wanted)) assert.equal(host[key], value, key);
+    if (n.live) {
+      const { figures } = await json("get", "node", name);
+      const machine = await facts("Machine");
+      assert.equal(machine.CPUs, String(figures.cpus));
+      assert.ok(machine.memory.includes(` of ${write.binary(figures.memory_total_bytes)} `), machine.memory);
+      assert.ok(machine.disk.includes(` of ${write.binary(figures.disk_total_bytes)} `), machine.disk);
+    }
     const text = await main();
     assert.ok(text.includes(word(n, h)), `${name} is ${word(n, h)}`);
     const ban = bans.find((b) => b.peer_id === n.peer_id);
