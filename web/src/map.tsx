@@ -197,7 +197,7 @@ function Dot({ at, layout, r, health }: { at: Place; layout: Layout; r: number; 
   const second = [...notes, ...(tone === "good" ? [] : [word])].join(", ");
   const all = [[n.name, second].filter(Boolean).join(" "), roles[n.role] ?? n.role, word, health?.reason].filter(Boolean).join(", ");
   const seen = Date.parse(health?.leader_seen ?? "");
-  const also = [n.version && `version ${n.version}`, programs(n) && `runs programs as ${programs(n)}`, seen > 0 && `seen by a leader ${absolute(seen)}`];
+  const also = [n.version && `version ${n.version}`, programs(n) && `runs programs as ${programs(n)}`, seen > 0 && `seen by a leader ${absolute(seen).slice(0, 16)} UTC`]; // to the minute: else each update changes all
   return (
     <g transform={`translate(${at.x.toFixed(1)} ${at.y.toFixed(1)})`} data-node={n.name}>
       <title>{[all, ...also].filter(Boolean).join("\n")}</title>
