@@ -467,6 +467,27 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     });
   });
 
+  test("contract: rounds that come move no row under the pointer, nor one that has the focus", async () => {
+    await on(recorded("done"), { stage: "done", hash: `contract/${contract}` }, async (page, server) => {
+      await page.getByText("1 to 25 of 242").waitFor();
+      const past = recorded("done")[`history/${contract}`];
+      const last = past.rounds.at(-1).round;
+      const come = (n) => server.push(`history/${contract}`, { ...past, after: last, rounds: Array.from({ length: n }, (_, i) => ({ ...past.rounds.at(-1), round: last + 1 + i })) });
+      const listed = (n) => page.getByText(`${n + 1} to ${n + 25} of`).waitFor();
+      const digest = page.locator("[aria-label^=Rounds] tbody button.digest").first();
+      await digest.hover();
+      come(2);
+      await listed(2);
+      await digest.focus();
+      await page.mouse.move(0, 0); // the pointer goes, the focus stays
+      come(4);
+      await listed(4);
+      assert.ok((await rows(page, "Rounds"))[0].startsWith(`${last} `));
+      await page.getByRole("link", { name: "Models" }).focus();
+      await listed(0);
+    });
+  });
+
   test("models: what was not checked is not called proven", async () => {
     const docs = recorded("trouble");
     const whole = proof("trouble", 61);
