@@ -72,8 +72,19 @@ export function Time({ at, none = "–", words }: { at: string | null | undefine
   if (Number.isNaN(ms)) return <span class="soft">{none}</span>;
   return (
     <time dateTime={at!} title={exact ? relative(ms, now) : absolute(ms)} class="nowrap">
-      {exact ? `${words ? `${words} ` : ""}${absolute(ms)}` : words === "since" ? `for ${rough(Math.max(0, now - ms))}` : words === "until" && ms > now ? `for another ${rough(ms - now)}` : relative(ms, now)}
+      {exact ? <Exact at={ms} words={words} /> : words === "since" ? `for ${rough(Math.max(0, now - ms))}` : words === "until" && ms > now ? `for another ${rough(ms - now)}` : relative(ms, now)}
     </time>
+  );
+}
+
+/** A moment in UTC, whose day stays on one line where its column is narrow. */
+function Exact({ at, words }: { at: number; words: string | undefined }) {
+  const [day, ...rest] = absolute(at).split(" ");
+  return (
+    <>
+      {words && `${words} `}
+      <span class="nowrap">{day}</span> {rest.join(" ")}
+    </>
   );
 }
 
