@@ -3,16 +3,14 @@
 package history
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/history/crcline"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -256,14 +254,13 @@ func encode(r *Round) ([]byte, error) {
 	if !r.bounded() || len(data) > maxLine-16 {
 		return nil, fmt.Errorf("encode round %d: %w: %d bytes, %d peers, %d failures", r.Round, errRecord, len(data), len(r.Peers), len(r.Failed))
 	}
-	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(data), data), nil
+	return crcline.Sealed(data), nil
 }
 
 // intact reports whether a line, without its line feed, is as it was written.
 func intact(line []byte) bool {
-	sum, data, ok := bytes.Cut(line, []byte(" "))
-	want, err := strconv.ParseUint(string(sum), 16, 32)
-	return ok && err == nil && len(sum) == 8 && len(line) <= maxLine && uint64(crc32.ChecksumIEEE(data)) == want
+	_, ok := crcline.Read(line)
+	return ok && len(line) <= maxLine
 }
 
 // readLine reads a line, without its line feed; not ok: it is damaged.

@@ -12,7 +12,7 @@ var ranks = []struct {
 	name     string
 	packages []string
 }{
-	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/claim", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/bucket", "internal/filelock", "internal/suggest", "internal/text", "internal/unpack", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
+	{"0-", []string{"consensus/ledger", "consensus/planner/independent", "identity/claim", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/bucket", "internal/filelock", "internal/history/crcline", "internal/suggest", "internal/text", "internal/unpack", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0-a", []string{"internal/policy/sentence"}},                 // sentences are over patterns; the state decides by them too
 	{"0-+", []string{"consensus/task", "internal/policy/rights"}}, // the state has its steps in commands
 	{"0", []string{
