@@ -49,6 +49,9 @@ type Config struct {
 	// OnCommitted, if given, is called on the leader for each command that was committed and applied here, with how long that took. It
 	// must not block.
 	OnCommitted func(took time.Duration)
+	// OnContact, if given, is called, one call after the other, soon after this server has another leader, or one in another term, when too few
+	// voters answer, and when it has a leader again. It must not block.
+	OnContact func(Contact)
 	// Vet, if given, judges on the leader each command that is proposed through Propose, and returns the
 	// one to propose in its place. It must not block.
 	Vet func(state.Command) (state.Command, error)
@@ -170,7 +173,7 @@ func (g *Group) assemble() {
 		Genuine: r.genuine, Servers: r.servers, Named: named.Has, Notify: g.peers.notifyHandOver,
 		Leader: func() string { _, address, _ := r.leader(); return address },
 	})
-	g.contact = newContact(r, g.peers, t, g.log)
+	g.contact = newContact(r, g.peers, g.cfg)
 	g.lead = &leadership{replica: r, heard: heard, log: g.log, notify: make(chan bool, 16)}
 	g.endpoint = &endpoint{replica: r, ledger: g.ledger, admitter: admitter, trans: g.trans, stats: stats, log: g.log, streams: streams}
 	g.endpoint.server = peerconn.NewServer(g.endpoint.between(), g.log)

@@ -32,10 +32,30 @@ type contact struct {
 	opened  time.Time
 	timing  Timing
 	log     *slog.Logger
+	told    func(Contact)
 }
 
-func newContact(r *replica, p *peers, t Timing, log *slog.Logger) *contact {
-	c := &contact{replica: r, peers: p, opened: time.Now(), timing: t, log: log}
+// Contact is a change in what a server knows of the leader.
+type Contact struct {
+	Leader string        // whom it follows now, or itself; empty: too few voters answer
+	Term   uint64        // in which that leads
+	Again  bool          // too few have answered before
+	Lost   *quorum.Error // how many answer; nil: there is a leader
+}
+
+// leading returns the leader and its term; ok is false while there is none, or it changes.
+func (c *contact) leading() (leader string, term uint64, ok bool) {
+	before := c.replica.raft.CurrentTerm()
+	leader, _, ok = c.replica.leader()
+	term = c.replica.raft.CurrentTerm()
+	return leader, term, ok && before == term
+}
+
+func newContact(r *replica, p *peers, cfg Config) *contact {
+	c := &contact{replica: r, peers: p, opened: time.Now(), timing: cfg.Timing, log: cfg.Log, told: func(Contact) {}}
+	if cfg.OnContact != nil {
+		c.told = cfg.OnContact
+	}
 	c.polls = quorum.NewPoller(pollFresh, c.poll)
 	return c
 }
@@ -76,18 +96,22 @@ func (c *contact) poll() quorum.Count {
 	return quorum.Poll(ctx, quorumOf(c.replica.voters()), c.peers.probe)
 }
 
-// watch logs, until ctx ends, when too few voters answer and when there is a leader again, each once.
+// watch tells, until ctx ends, which leader there is, and logs when too few voters answer and when there is a leader again, each once.
 func (c *contact) watch(ctx context.Context) {
 	ticker := time.NewTicker(c.timing.Update)
 	defer ticker.Stop()
-	lost := false
+	lost, last := false, Contact{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		leader, _, led := c.replica.leader()
+		leader, term, led := c.leading()
+		if now := (Contact{Leader: leader, Term: term}); led && (lost || now != last) {
+			last, now.Again = now, lost
+			c.told(now)
+		}
 		switch {
 		case led && lost:
 			lost = false
@@ -95,6 +119,7 @@ func (c *contact) watch(ctx context.Context) {
 		case !led && !lost && c.leaderless():
 			if told, ok := errors.AsType[*quorum.Error](c.quorum(ctx)); ok {
 				lost = true
+				c.told(Contact{Lost: told})
 				c.log.Error(told.Error(), "remedy", told.Remedy()) //nolint:sloglint // in the words that clients are told
 			}
 		}

@@ -129,7 +129,7 @@ func TestReplicaAlone(t *testing.T) {
 func TestContactWithoutLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := alone(t)
-		c := newContact(r, &peers{self: r.address, stats: r.stats}, Timing{Election: time.Second}, slog.New(slog.DiscardHandler))
+		c := newContact(r, &peers{self: r.address, stats: r.stats}, Config{Timing: Timing{Election: time.Second}, Log: slog.New(slog.DiscardHandler)})
 		if c.leaderless() {
 			t.Error("missed at once")
 		}

@@ -119,3 +119,38 @@ func TestNoLeaderThoughAMajorityAnswers(t *testing.T) {
 		}
 	})
 }
+
+// TestContactIsTold: who follows a leader hears who that is, of each other one and each other term once, and of a quorum that was lost and found.
+func TestContactIsTold(t *testing.T) { synctest.Test(t, contactIsTold) }
+
+func contactIsTold(t *testing.T) {
+	var heard []consensus.Contact // of one goroutine, and read when that has nothing to do
+	s := newSwarm(t)
+	s.onContact = func(on string, c consensus.Contact) {
+		if on == "a" {
+			heard = append(heard, c)
+		}
+	}
+	s.form(three...)
+	first := s.leader(three...).name
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	if len(heard) != 1 || heard[0].Leader != first || heard[0].Term == 0 || heard[0].Again || heard[0].Lost != nil {
+		t.Errorf("of the first leader, %s, it hears %+v", first, heard)
+	}
+	s.stop("b")
+	s.stop("c")
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	last := heard[len(heard)-1]
+	if len(heard) != 2 || last.Lost == nil || len(last.Lost.Answer) != 1 || len(last.Lost.Missing) != 2 || last.Leader != "" {
+		t.Errorf("without a quorum it hears %+v", heard)
+	}
+	s.start("b")
+	next := s.leader("a", "b").name
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	if last = heard[len(heard)-1]; len(heard) != 3 || last.Leader != next || last.Term <= heard[0].Term || !last.Again || last.Lost != nil {
+		t.Errorf("of the next leader, %s, it hears %+v", next, heard)
+	}
+}

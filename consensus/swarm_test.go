@@ -176,6 +176,8 @@ type swarm struct {
 	timing consensus.Timing
 	// committed is all servers' OnCommitted.
 	committed func(time.Duration)
+	// onContact is what a server is told of the leader.
+	onContact func(on string, c consensus.Contact)
 	stores    map[string]*consensus.Stores
 	servers   map[string]*server
 	logs      func(name string) slog.Handler // of the servers; nil: testLog's
@@ -224,8 +226,12 @@ func (s *swarm) config(name string) consensus.Config {
 	if s.vet != nil {
 		vet = func(c state.Command) (state.Command, error) { return s.vet(name, c) }
 	}
+	var contact func(consensus.Contact)
+	if s.onContact != nil {
+		contact = func(c consensus.Contact) { s.onContact(name, c) }
+	}
 	return consensus.Config{
-		Name: name, Address: address(name), Stores: stores, Timing: s.timing, Vet: vet, OnCommitted: s.committed,
+		Name: name, Address: address(name), Stores: stores, Timing: s.timing, Vet: vet, OnCommitted: s.committed, OnContact: contact,
 		Network: s.net.node(consensus.Peer{PeerID: "id" + name, Role: "sn"}), Log: log.With("on", name),
 		Prover: prover{s.net, "id" + name},
 	}

@@ -76,10 +76,8 @@ type Status struct {
 // New returns a leader that does nothing until Run.
 func New(cfg Config, raft Log, log *slog.Logger) *Planner {
 	cfg = cfg.withDefaults()
-	return &Planner{
-		cfg: cfg, raft: raft, log: log, reports: reports.New(), liveness: liveness.New(cfg.HeartbeatTimeout, cfg.Self),
-		wake: make(chan struct{}, 1), contracts: map[string]*contract{},
-	}
+	tracker := liveness.New(cfg.HeartbeatTimeout, cfg.Self)
+	return &Planner{cfg: cfg, raft: raft, log: log, reports: reports.New(), liveness: tracker, wake: make(chan struct{}, 1), contracts: map[string]*contract{}}
 }
 
 // Touch records a sign of life of a node. It does not block.
@@ -256,13 +254,17 @@ func (l *Planner) decide(name string, now time.Time) state.Command {
 	if said := d.Waiting.key(); said != known.said {
 		known.said = said
 		level := slog.LevelDebug
-		switch d.Waiting.Kind {
-		case WaitPeers, WaitRetry, WaitWeight, WaitModel, WaitProof, WaitOwners, WaitRequired, WaitShare, WaitCap, WaitMethod, WaitRefusal, WaitApart, WaitPaused:
-			level = slog.LevelInfo // What keeps training from going on; the rest is the usual course of a round.
+		if d.Waiting.Kind.Hinders() {
+			level = slog.LevelInfo
 		}
 		l.log.Log(context.Background(), level, "contract waits", "contract", name, "reason", d.Waiting.String())
 	}
 	return d.Command
+}
+
+// Hinders reports whether it keeps training from going on; the rest is the usual course of a round.
+func (k Kind) Hinders() bool {
+	return slices.Contains([]Kind{WaitPeers, WaitRetry, WaitWeight, WaitModel, WaitProof, WaitOwners, WaitRequired, WaitShare, WaitCap, WaitMethod, WaitRefusal, WaitApart, WaitPaused}, k)
 }
 
 // remember adds the last committed round, if it is new.
@@ -278,9 +280,7 @@ func (k *contract) remember(c *state.Contract) {
 		return
 	}
 	k.recent = append(k.recent, *c.Committed)
-	if len(k.recent) > maxRecent {
-		k.recent = slices.Delete(k.recent, 0, len(k.recent)-maxRecent)
-	}
+	k.recent = slices.Delete(k.recent, 0, max(0, len(k.recent)-maxRecent))
 }
 
 // propose returns false when the group can't commit right now. A rejection is no such error: the state has moved on, and
