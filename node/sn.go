@@ -113,6 +113,7 @@ func (s *sn) run(ctx context.Context) error {
 		return err
 	}
 	var leader *planner.Planner
+	var past *keeper.Keeper
 	group, err := s.base.deps.OpenGroup(consensus.Config{
 		Name: s.cfg.Name, Address: s.member.Address(), Dir: s.cfg.StateDir, Network: membership.Network{Host: s.host}, Log: log,
 		OnHeard: func(names []string) {
@@ -121,7 +122,7 @@ func (s *sn) run(ctx context.Context) error {
 			}
 		},
 		Prover: s.member, OnCommitted: s.base.metrics.Committed(),
-		Vet: s.vet,
+		Vet: s.vet, OnContact: func(c consensus.Contact) { past.Contact(c) },
 	})
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func (s *sn) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	past := keeper.Open(s.cfg.StateDir, group, log)
+	past = keeper.Open(s.cfg.Name, s.cfg.StateDir, group, log)
 	tasks, ctx := errgroup.WithContext(ctx)
 	// The group first: joining and leading need it. The API last: it must not answer before there is a state to show, or before it
 	// is known that there can be none.

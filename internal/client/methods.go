@@ -108,3 +108,8 @@ func (c *Client) RecordFetch(ctx context.Context, req *swarmv1.RecordFetchReques
 }
 
 func encodeToken(t []byte) string { return base64.RawURLEncoding.EncodeToString(t) }
+
+// NoticedEvents returns what SNs have noticed, newest first, so many at most: nothing but the version if that is the one that is known.
+func NoticedEvents(ctx context.Context, c *Client, most uint32, known uint64) (*swarmv1.GetEventsResponse, error) {
+	return call(ctx, c, callOptions{}, swarmv1connect.LedgerServiceClient.GetEvents, &swarmv1.GetEventsRequest{Most: most, Known: known})
+}

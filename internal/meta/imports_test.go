@@ -27,7 +27,7 @@ var ranks = []struct {
 	{"0+++", []string{"internal/jobrequest"}}, // a job as what a swarm decides by
 	{"1", []string{
 		"consensus", "consensus/planner", "consensus/assign", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
-		"internal/health", "internal/history", "internal/registry", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
+		"internal/events", "internal/health", "internal/history", "internal/registry", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
 	{"1a", []string{"internal/history/keeper", "internal/work", "internal/work/gpus", "internal/work/hostpaths", "internal/work/ownimage", "internal/work/procs", "internal/work/secret", "internal/work/sockets", "internal/work/taskenv"}}, // what a host does, by executors
 	{"1+", []string{"internal/reach/pairs", "internal/probe/board", "internal/rpc/quota", "internal/handshake", "internal/bridge/original", "internal/fetch", "internal/figures", "internal/forward", "internal/invited", "internal/logs/direct", "consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop", "internal/work/artifacts", "internal/work/detached", "internal/work/jobcommand", "internal/work/localimage", "internal/work/ocikey", "internal/work/stopfile", "internal/work/upload", "internal/work/volume"}}, // what runs in containers stands on launch and the engine

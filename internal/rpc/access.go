@@ -66,6 +66,7 @@ func bounds() map[string]Access {
 		swarmv1connect.TaskServiceWatchAssignmentsProcedure:      {Answer: 64 << 10},
 		swarmv1connect.ModelServiceListModelsProcedure:           {Answer: 8 << 20, Asks: true},
 		swarmv1connect.LedgerServiceReadLedgerProcedure:          {Answer: 4 << 20},
+		swarmv1connect.LedgerServiceGetEventsProcedure:           {Answer: 4 << 20},
 		swarmv1connect.LogServiceReadLogsProcedure:               {Answer: 160 << 10, Asks: true},
 		swarmv1connect.LogServiceReadOwnLogProcedure:             {Answer: 160 << 10},
 		swarmv1connect.LogServiceSendLogsProcedure:               {Message: 128 << 10, Asks: true},

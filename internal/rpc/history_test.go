@@ -1,6 +1,8 @@
 package rpc_test
 
 import (
+	"context"
+	"log/slog"
 	"math"
 	"net/http"
 	"path/filepath"
@@ -11,8 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/events"
 	"github.com/swarmd/swarmd/internal/history"
 	"github.com/swarmd/swarmd/internal/history/keeper"
 	"github.com/swarmd/swarmd/internal/round"
@@ -26,6 +30,8 @@ type ledgerless struct{ *rpctest.SN }
 func (ledgerless) LedgerAfter(uint64) ([]byte, error) { return nil, nil }
 
 func (ledgerless) IsLeader() bool { return true }
+
+func (ledgerless) Barrier(context.Context) error { return nil }
 
 func (ledgerless) Others() map[string]http.RoundTripper { return nil }
 
@@ -50,7 +56,7 @@ func TestGetHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		past.Close()
-		c.History = keeper.Open(dir, ledgerless{c.Core.(*rpctest.SN)}, c.Log)
+		c.History = keeper.Open("sn-0", dir, ledgerless{c.Core.(*rpctest.SN)}, c.Log)
 	})
 	must(s.core.Propose(t.Context(), state.RecordBundle{TrustDomain: "hospital.example", Certificates: [][]byte{{1}}, AtMS: 1}))(t)
 	admin := s.as("/swarm/swci/admin")
@@ -111,7 +117,7 @@ func TestCurvesOfPeersAreHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 		past.Close()
-		c.History = keeper.Open(dir, ledgerless{c.Core.(*rpctest.SN)}, c.Log)
+		c.History = keeper.Open("sn-0", dir, ledgerless{c.Core.(*rpctest.SN)}, c.Log)
 	})
 	must(s.core.Propose(t.Context(), state.RecordBundle{TrustDomain: "hospital.example", Certificates: [][]byte{{1}}, AtMS: 1}))(t)
 	admin := s.as("/swarm/swci/admin")
@@ -151,3 +157,41 @@ func TestCurvesOfPeersAreHidden(t *testing.T) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// TestGetEvents: operators, auditors and SNs see what an SN has noticed, who has the newest version gets no events, and SLs get none at all.
+func TestGetEvents(t *testing.T) {
+	s := startSwarm(t, rpc.Config{BodyTime: time.Second}, func(c *rpc.Config) {
+		dir := t.TempDir()
+		noticed := events.Open(filepath.Join(dir, events.File), "sn-0", slog.New(slog.DiscardHandler))
+		noticed.Note(events.Event{AtMS: 5, Kind: events.Silent, Node: "sl-a"})
+		noticed.Note(events.Event{AtMS: 7, Kind: events.AttemptFailed, Contract: "study", Run: 1, Round: 3, Attempt: 2, Text: "sl-a is lost"})
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := noticed.Run(ended); err != nil {
+			t.Fatal(err)
+		}
+		c.History = keeper.Open("sn-0", dir, ledgerless{c.Core.(*rpctest.SN)}, c.Log)
+	})
+	get := func(p *peer, q *swarmv1.GetEventsRequest) (*swarmv1.GetEventsResponse, error) {
+		res, err := swarmv1connect.NewLedgerServiceClient(p.http, p.url()).GetEvents(t.Context(), with(p, q))
+		if err != nil {
+			return nil, err
+		}
+		return res.Msg, nil
+	}
+	for _, who := range []string{"/swarm/swci/admin", "/swarm/audit", "/swarm/sn"} {
+		got := must(get(s.as(who), &swarmv1.GetEventsRequest{}))(t)
+		if list := got.GetEvents(); len(list) != 2 || list[0].GetText() != "sl-a is lost" || list[0].GetAttempt() != 2 || list[0].GetBy() != "sn-0" || list[1].GetKind() != "silent" || got.GetOlder() != 0 {
+			t.Errorf("%s got %v", who, got)
+		}
+		if again := must(get(s.as(who), &swarmv1.GetEventsRequest{Known: got.GetVersion()}))(t); len(again.GetEvents()) != 0 || again.GetVersion() != got.GetVersion() {
+			t.Errorf("%s got again %v", who, again)
+		}
+		if one := must(get(s.as(who), &swarmv1.GetEventsRequest{Most: 1}))(t); len(one.GetEvents()) != 1 || one.GetOlder() != 1 {
+			t.Errorf("%s got %v for one", who, one)
+		}
+	}
+	sl, _ := newLearner(t, s, "sl-a")
+	_, err := get(sl, &swarmv1.GetEventsRequest{})
+	wantReason(t, "by an SL", err, "ROLE_DENIED")
+}

@@ -54,3 +54,11 @@ func (s *ledgerService) ReadLedger(ctx context.Context, req *connect.Request[swa
 		}
 	}
 }
+
+// GetEvents tells what SNs have noticed, as far as this one knows.
+func (s *ledgerService) GetEvents(_ context.Context, req *connect.Request[swarmv1.GetEventsRequest]) (*connect.Response[swarmv1.GetEventsResponse], error) {
+	if s.cfg.History == nil {
+		return nil, connect.NewError(connect.CodeUnimplemented, errors.New("this SN keeps no events"))
+	}
+	return connect.NewResponse(s.cfg.History.Events(req.Msg)), nil
+}

@@ -142,6 +142,7 @@ type handler struct {
 	swarmv1connect.UnimplementedModelServiceHandler
 	swarmv1connect.UnimplementedSwarmServiceHandler
 	swarmv1connect.UnimplementedRightsServiceHandler
+	swarmv1connect.UnimplementedLedgerServiceHandler
 
 	swarm fake
 	all   map[string]client.SNHealth
@@ -245,6 +246,16 @@ func (h handler) GetHistory(_ context.Context, r *connect.Request[swarmv1.GetHis
 		return connect.NewResponse(past.GetHistory(r.Msg)), nil
 	}
 	return connect.NewResponse(&swarmv1.GetHistoryResponse{}), nil
+}
+
+// GetEvents implements swarmv1connect.LedgerServiceHandler.
+func (h handler) GetEvents(ctx context.Context, r *connect.Request[swarmv1.GetEventsRequest]) (*connect.Response[swarmv1.GetEventsResponse], error) {
+	if noticing, ok := h.swarm.(interface {
+		GetEvents(r *swarmv1.GetEventsRequest) *swarmv1.GetEventsResponse
+	}); ok {
+		return connect.NewResponse(noticing.GetEvents(r.Msg)), nil
+	}
+	return h.UnimplementedLedgerServiceHandler.GetEvents(ctx, r)
 }
 
 func (h handler) GetContractStatus(ctx context.Context, r *connect.Request[swarmv1.GetContractStatusRequest]) (*connect.Response[swarmv1.GetContractStatusResponse], error) {

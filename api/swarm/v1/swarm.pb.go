@@ -8398,6 +8398,253 @@ func (x *LedgerChunk) GetData() []byte {
 	return nil
 }
 
+type GetEventsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Most          uint32                 `protobuf:"varint,1,opt,name=most,proto3" json:"most,omitempty"`   // so many of the newest at most; 0: all that are kept
+	Known         uint64                 `protobuf:"varint,2,opt,name=known,proto3" json:"known,omitempty"` // version of an answer that the caller has: no events are sent while that is the newest one
+	After         uint64                 `protobuf:"varint,3,opt,name=after,proto3" json:"after,omitempty"` // only between SNs: what the SN that is asked has noticed itself behind this number, by number
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEventsRequest) Reset() {
+	*x = GetEventsRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEventsRequest) ProtoMessage() {}
+
+func (x *GetEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEventsRequest.ProtoReflect.Descriptor instead.
+func (*GetEventsRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
+}
+
+func (x *GetEventsRequest) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *GetEventsRequest) GetKnown() uint64 {
+	if x != nil {
+		return x.Known
+	}
+	return 0
+}
+
+func (x *GetEventsRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+type GetEventsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Events        []*Event               `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`    // newest first
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // of what this SN has; it grows with each change
+	Older         uint32                 `protobuf:"varint,3,opt,name=older,proto3" json:"older,omitempty"`     // events that are left out
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEventsResponse) Reset() {
+	*x = GetEventsResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEventsResponse) ProtoMessage() {}
+
+func (x *GetEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEventsResponse.ProtoReflect.Descriptor instead.
+func (*GetEventsResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
+}
+
+func (x *GetEventsResponse) GetEvents() []*Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *GetEventsResponse) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *GetEventsResponse) GetOlder() uint32 {
+	if x != nil {
+		return x.Older
+	}
+	return 0
+}
+
+// Event is what an SN has noticed. What it is not about is absent.
+type Event struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Number   uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // ascending with what one SN has noticed
+	AtUnixMs int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	// leader, quorum_lost, quorum_found, silent, back, left, attempt_failed, round_skipped, model_lost, model_adopted, waits, goes_on,
+	// session_failed, training_failed; later versions may have more.
+	Kind          string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	Node          string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"` // that leads, fell silent or failed; of a quorum the SN that lost it
+	Contract      string `protobuf:"bytes,5,opt,name=contract,proto3" json:"contract,omitempty"`
+	Run           uint64 `protobuf:"varint,6,opt,name=run,proto3" json:"run,omitempty"` // the contract's; of a leader how often the group of SNs was founded anew
+	Round         uint64 `protobuf:"varint,7,opt,name=round,proto3" json:"round,omitempty"`
+	Attempt       uint64 `protobuf:"varint,8,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Count         uint64 `protobuf:"varint,9,opt,name=count,proto3" json:"count,omitempty"` // of a leader its term, of a skipped round how often that was so in the run, of a session its place in the order of opening
+	Text          string `protobuf:"bytes,10,opt,name=text,proto3" json:"text,omitempty"`   // one line
+	By            string `protobuf:"bytes,11,opt,name=by,proto3" json:"by,omitempty"`       // the SN that has noticed it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Event) Reset() {
+	*x = Event{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Event) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Event) ProtoMessage() {}
+
+func (x *Event) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Event.ProtoReflect.Descriptor instead.
+func (*Event) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
+}
+
+func (x *Event) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Event) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Event) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Event) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Event) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *Event) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *Event) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Event) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Event) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Event) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Event) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
 type Rights struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sentences     []string               `protobuf:"bytes,1,rep,name=sentences,proto3" json:"sentences,omitempty"` // as they are understood
@@ -8409,7 +8656,7 @@ type Rights struct {
 
 func (x *Rights) Reset() {
 	*x = Rights{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8421,7 +8668,7 @@ func (x *Rights) String() string {
 func (*Rights) ProtoMessage() {}
 
 func (x *Rights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[108]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8434,7 +8681,7 @@ func (x *Rights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rights.ProtoReflect.Descriptor instead.
 func (*Rights) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{108}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *Rights) GetSentences() []string {
@@ -8466,7 +8713,7 @@ type GetRightsRequest struct {
 
 func (x *GetRightsRequest) Reset() {
 	*x = GetRightsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8478,7 +8725,7 @@ func (x *GetRightsRequest) String() string {
 func (*GetRightsRequest) ProtoMessage() {}
 
 func (x *GetRightsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[109]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8491,7 +8738,7 @@ func (x *GetRightsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRightsRequest.ProtoReflect.Descriptor instead.
 func (*GetRightsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{109}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
 }
 
 type GetRightsResponse struct {
@@ -8503,7 +8750,7 @@ type GetRightsResponse struct {
 
 func (x *GetRightsResponse) Reset() {
 	*x = GetRightsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8515,7 +8762,7 @@ func (x *GetRightsResponse) String() string {
 func (*GetRightsResponse) ProtoMessage() {}
 
 func (x *GetRightsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[110]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8528,7 +8775,7 @@ func (x *GetRightsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRightsResponse.ProtoReflect.Descriptor instead.
 func (*GetRightsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{110}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *GetRightsResponse) GetRights() *Rights {
@@ -8548,7 +8795,7 @@ type SetRightsRequest struct {
 
 func (x *SetRightsRequest) Reset() {
 	*x = SetRightsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8560,7 +8807,7 @@ func (x *SetRightsRequest) String() string {
 func (*SetRightsRequest) ProtoMessage() {}
 
 func (x *SetRightsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[111]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8573,7 +8820,7 @@ func (x *SetRightsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRightsRequest.ProtoReflect.Descriptor instead.
 func (*SetRightsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{111}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *SetRightsRequest) GetSentences() []string {
@@ -8599,7 +8846,7 @@ type SetRightsResponse struct {
 
 func (x *SetRightsResponse) Reset() {
 	*x = SetRightsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8611,7 +8858,7 @@ func (x *SetRightsResponse) String() string {
 func (*SetRightsResponse) ProtoMessage() {}
 
 func (x *SetRightsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[112]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8624,7 +8871,7 @@ func (x *SetRightsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRightsResponse.ProtoReflect.Descriptor instead.
 func (*SetRightsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{112}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *SetRightsResponse) GetRights() *Rights {
@@ -8646,7 +8893,7 @@ type ExplainRightRequest struct {
 
 func (x *ExplainRightRequest) Reset() {
 	*x = ExplainRightRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8658,7 +8905,7 @@ func (x *ExplainRightRequest) String() string {
 func (*ExplainRightRequest) ProtoMessage() {}
 
 func (x *ExplainRightRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[113]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8671,7 +8918,7 @@ func (x *ExplainRightRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRightRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRightRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{113}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *ExplainRightRequest) GetVerb() string {
@@ -8714,7 +8961,7 @@ type ExplainRightResponse struct {
 
 func (x *ExplainRightResponse) Reset() {
 	*x = ExplainRightResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8726,7 +8973,7 @@ func (x *ExplainRightResponse) String() string {
 func (*ExplainRightResponse) ProtoMessage() {}
 
 func (x *ExplainRightResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[114]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8739,7 +8986,7 @@ func (x *ExplainRightResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRightResponse.ProtoReflect.Descriptor instead.
 func (*ExplainRightResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{114}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *ExplainRightResponse) GetAllowed() bool {
@@ -8780,7 +9027,7 @@ type CheckReaderRequest struct {
 
 func (x *CheckReaderRequest) Reset() {
 	*x = CheckReaderRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8792,7 +9039,7 @@ func (x *CheckReaderRequest) String() string {
 func (*CheckReaderRequest) ProtoMessage() {}
 
 func (x *CheckReaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[115]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8805,7 +9052,7 @@ func (x *CheckReaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckReaderRequest.ProtoReflect.Descriptor instead.
 func (*CheckReaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{115}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *CheckReaderRequest) GetPart() *LogPart {
@@ -8830,7 +9077,7 @@ type CheckReaderResponse struct {
 
 func (x *CheckReaderResponse) Reset() {
 	*x = CheckReaderResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8842,7 +9089,7 @@ func (x *CheckReaderResponse) String() string {
 func (*CheckReaderResponse) ProtoMessage() {}
 
 func (x *CheckReaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[116]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8855,7 +9102,7 @@ func (x *CheckReaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckReaderResponse.ProtoReflect.Descriptor instead.
 func (*CheckReaderResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{116}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
 }
 
 type CheckForwardRequest struct {
@@ -8868,7 +9115,7 @@ type CheckForwardRequest struct {
 
 func (x *CheckForwardRequest) Reset() {
 	*x = CheckForwardRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8880,7 +9127,7 @@ func (x *CheckForwardRequest) String() string {
 func (*CheckForwardRequest) ProtoMessage() {}
 
 func (x *CheckForwardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[117]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8893,7 +9140,7 @@ func (x *CheckForwardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckForwardRequest.ProtoReflect.Descriptor instead.
 func (*CheckForwardRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{117}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *CheckForwardRequest) GetAssignment() string {
@@ -8918,7 +9165,7 @@ type CheckForwardResponse struct {
 
 func (x *CheckForwardResponse) Reset() {
 	*x = CheckForwardResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8930,7 +9177,7 @@ func (x *CheckForwardResponse) String() string {
 func (*CheckForwardResponse) ProtoMessage() {}
 
 func (x *CheckForwardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[118]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8943,7 +9190,7 @@ func (x *CheckForwardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckForwardResponse.ProtoReflect.Descriptor instead.
 func (*CheckForwardResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{118}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
 }
 
 type ReadBackupRequest struct {
@@ -8954,7 +9201,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8966,7 +9213,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[119]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8979,7 +9226,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{119}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
 }
 
 type BackupChunk struct {
@@ -8991,7 +9238,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9003,7 +9250,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[120]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9016,7 +9263,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{120}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -9038,7 +9285,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9050,7 +9297,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[121]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9063,7 +9310,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{121}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -9103,7 +9350,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9115,7 +9362,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[122]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9128,7 +9375,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{122}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -9150,7 +9397,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9162,7 +9409,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[123]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9175,7 +9422,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{123}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -9215,7 +9462,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9227,7 +9474,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[124]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9240,7 +9487,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{124}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -9261,7 +9508,7 @@ type PauseContractRequest struct {
 
 func (x *PauseContractRequest) Reset() {
 	*x = PauseContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9273,7 +9520,7 @@ func (x *PauseContractRequest) String() string {
 func (*PauseContractRequest) ProtoMessage() {}
 
 func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[125]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9286,7 +9533,7 @@ func (x *PauseContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractRequest.ProtoReflect.Descriptor instead.
 func (*PauseContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{125}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *PauseContractRequest) GetContract() string {
@@ -9319,7 +9566,7 @@ type PauseContractResponse struct {
 
 func (x *PauseContractResponse) Reset() {
 	*x = PauseContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9331,7 +9578,7 @@ func (x *PauseContractResponse) String() string {
 func (*PauseContractResponse) ProtoMessage() {}
 
 func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[126]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9344,7 +9591,7 @@ func (x *PauseContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseContractResponse.ProtoReflect.Descriptor instead.
 func (*PauseContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{126}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *PauseContractResponse) GetContract() *ContractView {
@@ -9365,7 +9612,7 @@ type ResumeContractRequest struct {
 
 func (x *ResumeContractRequest) Reset() {
 	*x = ResumeContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9377,7 +9624,7 @@ func (x *ResumeContractRequest) String() string {
 func (*ResumeContractRequest) ProtoMessage() {}
 
 func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[127]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9390,7 +9637,7 @@ func (x *ResumeContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractRequest.ProtoReflect.Descriptor instead.
 func (*ResumeContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{127}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *ResumeContractRequest) GetContract() string {
@@ -9423,7 +9670,7 @@ type ResumeContractResponse struct {
 
 func (x *ResumeContractResponse) Reset() {
 	*x = ResumeContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9435,7 +9682,7 @@ func (x *ResumeContractResponse) String() string {
 func (*ResumeContractResponse) ProtoMessage() {}
 
 func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[128]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9448,7 +9695,7 @@ func (x *ResumeContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeContractResponse.ProtoReflect.Descriptor instead.
 func (*ResumeContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{128}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *ResumeContractResponse) GetContract() *ContractView {
@@ -9469,7 +9716,7 @@ type EndContractRequest struct {
 
 func (x *EndContractRequest) Reset() {
 	*x = EndContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9481,7 +9728,7 @@ func (x *EndContractRequest) String() string {
 func (*EndContractRequest) ProtoMessage() {}
 
 func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[129]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9494,7 +9741,7 @@ func (x *EndContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractRequest.ProtoReflect.Descriptor instead.
 func (*EndContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{129}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *EndContractRequest) GetContract() string {
@@ -9527,7 +9774,7 @@ type EndContractResponse struct {
 
 func (x *EndContractResponse) Reset() {
 	*x = EndContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9539,7 +9786,7 @@ func (x *EndContractResponse) String() string {
 func (*EndContractResponse) ProtoMessage() {}
 
 func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[130]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9552,7 +9799,7 @@ func (x *EndContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndContractResponse.ProtoReflect.Descriptor instead.
 func (*EndContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{130}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *EndContractResponse) GetContract() *ContractView {
@@ -9583,7 +9830,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9595,7 +9842,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[131]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9608,7 +9855,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{131}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *Task) GetName() string {
@@ -9709,7 +9956,7 @@ type CreateTaskRequest struct {
 
 func (x *CreateTaskRequest) Reset() {
 	*x = CreateTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9721,7 +9968,7 @@ func (x *CreateTaskRequest) String() string {
 func (*CreateTaskRequest) ProtoMessage() {}
 
 func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[132]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9734,7 +9981,7 @@ func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{132}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *CreateTaskRequest) GetName() string {
@@ -9788,7 +10035,7 @@ type CreateTaskResponse struct {
 
 func (x *CreateTaskResponse) Reset() {
 	*x = CreateTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9800,7 +10047,7 @@ func (x *CreateTaskResponse) String() string {
 func (*CreateTaskResponse) ProtoMessage() {}
 
 func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[133]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9813,7 +10060,7 @@ func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{133}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *CreateTaskResponse) GetTask() *Task {
@@ -9835,7 +10082,7 @@ type EditTaskRequest struct {
 
 func (x *EditTaskRequest) Reset() {
 	*x = EditTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9847,7 +10094,7 @@ func (x *EditTaskRequest) String() string {
 func (*EditTaskRequest) ProtoMessage() {}
 
 func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[134]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9860,7 +10107,7 @@ func (x *EditTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskRequest.ProtoReflect.Descriptor instead.
 func (*EditTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{134}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *EditTaskRequest) GetName() string {
@@ -9900,7 +10147,7 @@ type EditTaskResponse struct {
 
 func (x *EditTaskResponse) Reset() {
 	*x = EditTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9912,7 +10159,7 @@ func (x *EditTaskResponse) String() string {
 func (*EditTaskResponse) ProtoMessage() {}
 
 func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[135]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9925,7 +10172,7 @@ func (x *EditTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTaskResponse.ProtoReflect.Descriptor instead.
 func (*EditTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{135}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *EditTaskResponse) GetTask() *Task {
@@ -9946,7 +10193,7 @@ type FinaliseTaskRequest struct {
 
 func (x *FinaliseTaskRequest) Reset() {
 	*x = FinaliseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9958,7 +10205,7 @@ func (x *FinaliseTaskRequest) String() string {
 func (*FinaliseTaskRequest) ProtoMessage() {}
 
 func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[136]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9971,7 +10218,7 @@ func (x *FinaliseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskRequest.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{136}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *FinaliseTaskRequest) GetName() string {
@@ -10004,7 +10251,7 @@ type FinaliseTaskResponse struct {
 
 func (x *FinaliseTaskResponse) Reset() {
 	*x = FinaliseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10016,7 +10263,7 @@ func (x *FinaliseTaskResponse) String() string {
 func (*FinaliseTaskResponse) ProtoMessage() {}
 
 func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[137]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10029,7 +10276,7 @@ func (x *FinaliseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinaliseTaskResponse.ProtoReflect.Descriptor instead.
 func (*FinaliseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{137}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *FinaliseTaskResponse) GetTask() *Task {
@@ -10050,7 +10297,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10062,7 +10309,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[138]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10075,7 +10322,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{138}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *DeleteTaskRequest) GetName() string {
@@ -10107,7 +10354,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10119,7 +10366,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[139]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10132,7 +10379,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{139}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
 }
 
 type GetTaskRequest struct {
@@ -10144,7 +10391,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10156,7 +10403,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[140]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10169,7 +10416,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{140}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *GetTaskRequest) GetName() string {
@@ -10190,7 +10437,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10202,7 +10449,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[141]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10215,7 +10462,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{141}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -10247,7 +10494,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10259,7 +10506,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[142]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10272,7 +10519,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{142}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
 }
 
 type ListTasksResponse struct {
@@ -10284,7 +10531,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10296,7 +10543,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[143]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10309,7 +10556,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{143}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -10331,7 +10578,7 @@ type Taskrunner struct {
 
 func (x *Taskrunner) Reset() {
 	*x = Taskrunner{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10343,7 +10590,7 @@ func (x *Taskrunner) String() string {
 func (*Taskrunner) ProtoMessage() {}
 
 func (x *Taskrunner) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[144]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10356,7 +10603,7 @@ func (x *Taskrunner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taskrunner.ProtoReflect.Descriptor instead.
 func (*Taskrunner) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{144}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *Taskrunner) GetName() string {
@@ -10390,7 +10637,7 @@ type CreateTaskrunnerRequest struct {
 
 func (x *CreateTaskrunnerRequest) Reset() {
 	*x = CreateTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10402,7 +10649,7 @@ func (x *CreateTaskrunnerRequest) String() string {
 func (*CreateTaskrunnerRequest) ProtoMessage() {}
 
 func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[145]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10415,7 +10662,7 @@ func (x *CreateTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{145}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *CreateTaskrunnerRequest) GetName() string {
@@ -10441,7 +10688,7 @@ type CreateTaskrunnerResponse struct {
 
 func (x *CreateTaskrunnerResponse) Reset() {
 	*x = CreateTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10453,7 +10700,7 @@ func (x *CreateTaskrunnerResponse) String() string {
 func (*CreateTaskrunnerResponse) ProtoMessage() {}
 
 func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[146]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10466,7 +10713,7 @@ func (x *CreateTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{146}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *CreateTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -10486,7 +10733,7 @@ type DeleteTaskrunnerRequest struct {
 
 func (x *DeleteTaskrunnerRequest) Reset() {
 	*x = DeleteTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10498,7 +10745,7 @@ func (x *DeleteTaskrunnerRequest) String() string {
 func (*DeleteTaskrunnerRequest) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[147]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10511,7 +10758,7 @@ func (x *DeleteTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{147}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *DeleteTaskrunnerRequest) GetName() string {
@@ -10536,7 +10783,7 @@ type DeleteTaskrunnerResponse struct {
 
 func (x *DeleteTaskrunnerResponse) Reset() {
 	*x = DeleteTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10548,7 +10795,7 @@ func (x *DeleteTaskrunnerResponse) String() string {
 func (*DeleteTaskrunnerResponse) ProtoMessage() {}
 
 func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[148]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10561,7 +10808,7 @@ func (x *DeleteTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{148}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
 }
 
 type ListTaskrunnersRequest struct {
@@ -10572,7 +10819,7 @@ type ListTaskrunnersRequest struct {
 
 func (x *ListTaskrunnersRequest) Reset() {
 	*x = ListTaskrunnersRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10584,7 +10831,7 @@ func (x *ListTaskrunnersRequest) String() string {
 func (*ListTaskrunnersRequest) ProtoMessage() {}
 
 func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[149]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10597,7 +10844,7 @@ func (x *ListTaskrunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{149}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
 }
 
 type ListTaskrunnersResponse struct {
@@ -10609,7 +10856,7 @@ type ListTaskrunnersResponse struct {
 
 func (x *ListTaskrunnersResponse) Reset() {
 	*x = ListTaskrunnersResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10621,7 +10868,7 @@ func (x *ListTaskrunnersResponse) String() string {
 func (*ListTaskrunnersResponse) ProtoMessage() {}
 
 func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[150]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10634,7 +10881,7 @@ func (x *ListTaskrunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskrunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListTaskrunnersResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{150}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *ListTaskrunnersResponse) GetTaskrunners() []*Taskrunner {
@@ -10653,7 +10900,7 @@ type GetTaskrunnerRequest struct {
 
 func (x *GetTaskrunnerRequest) Reset() {
 	*x = GetTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10665,7 +10912,7 @@ func (x *GetTaskrunnerRequest) String() string {
 func (*GetTaskrunnerRequest) ProtoMessage() {}
 
 func (x *GetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[151]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10678,7 +10925,7 @@ func (x *GetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{151}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *GetTaskrunnerRequest) GetName() string {
@@ -10701,7 +10948,7 @@ type GetTaskrunnerResponse struct {
 
 func (x *GetTaskrunnerResponse) Reset() {
 	*x = GetTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10713,7 +10960,7 @@ func (x *GetTaskrunnerResponse) String() string {
 func (*GetTaskrunnerResponse) ProtoMessage() {}
 
 func (x *GetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[152]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10726,7 +10973,7 @@ func (x *GetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{152}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *GetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -10775,7 +11022,7 @@ type ResetTaskrunnerRequest struct {
 
 func (x *ResetTaskrunnerRequest) Reset() {
 	*x = ResetTaskrunnerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10787,7 +11034,7 @@ func (x *ResetTaskrunnerRequest) String() string {
 func (*ResetTaskrunnerRequest) ProtoMessage() {}
 
 func (x *ResetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[153]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10800,7 +11047,7 @@ func (x *ResetTaskrunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTaskrunnerRequest.ProtoReflect.Descriptor instead.
 func (*ResetTaskrunnerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{153}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *ResetTaskrunnerRequest) GetName() string {
@@ -10833,7 +11080,7 @@ type ResetTaskrunnerResponse struct {
 
 func (x *ResetTaskrunnerResponse) Reset() {
 	*x = ResetTaskrunnerResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10845,7 +11092,7 @@ func (x *ResetTaskrunnerResponse) String() string {
 func (*ResetTaskrunnerResponse) ProtoMessage() {}
 
 func (x *ResetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[154]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10858,7 +11105,7 @@ func (x *ResetTaskrunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTaskrunnerResponse.ProtoReflect.Descriptor instead.
 func (*ResetTaskrunnerResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{154}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *ResetTaskrunnerResponse) GetTaskrunner() *Taskrunner {
@@ -10884,7 +11131,7 @@ type TaskGroup struct {
 
 func (x *TaskGroup) Reset() {
 	*x = TaskGroup{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10896,7 +11143,7 @@ func (x *TaskGroup) String() string {
 func (*TaskGroup) ProtoMessage() {}
 
 func (x *TaskGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[155]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10909,7 +11156,7 @@ func (x *TaskGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
 func (*TaskGroup) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{155}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *TaskGroup) GetName() string {
@@ -10967,7 +11214,7 @@ type Needs struct {
 
 func (x *Needs) Reset() {
 	*x = Needs{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10979,7 +11226,7 @@ func (x *Needs) String() string {
 func (*Needs) ProtoMessage() {}
 
 func (x *Needs) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[156]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10992,7 +11239,7 @@ func (x *Needs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Needs.ProtoReflect.Descriptor instead.
 func (*Needs) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{156}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *Needs) GetMilliCpu() uint32 {
@@ -11054,7 +11301,7 @@ type AssignTaskRequest struct {
 
 func (x *AssignTaskRequest) Reset() {
 	*x = AssignTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11066,7 +11313,7 @@ func (x *AssignTaskRequest) String() string {
 func (*AssignTaskRequest) ProtoMessage() {}
 
 func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[157]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11079,7 +11326,7 @@ func (x *AssignTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskRequest.ProtoReflect.Descriptor instead.
 func (*AssignTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{157}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *AssignTaskRequest) GetId() string {
@@ -11224,7 +11471,7 @@ type AssignTaskResponse struct {
 
 func (x *AssignTaskResponse) Reset() {
 	*x = AssignTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11236,7 +11483,7 @@ func (x *AssignTaskResponse) String() string {
 func (*AssignTaskResponse) ProtoMessage() {}
 
 func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[158]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11249,7 +11496,7 @@ func (x *AssignTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignTaskResponse.ProtoReflect.Descriptor instead.
 func (*AssignTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{158}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *AssignTaskResponse) GetAssignment() *Assignment {
@@ -11270,7 +11517,7 @@ type CancelAssignmentRequest struct {
 
 func (x *CancelAssignmentRequest) Reset() {
 	*x = CancelAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11282,7 +11529,7 @@ func (x *CancelAssignmentRequest) String() string {
 func (*CancelAssignmentRequest) ProtoMessage() {}
 
 func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[159]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11295,7 +11542,7 @@ func (x *CancelAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{159}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *CancelAssignmentRequest) GetId() string {
@@ -11328,7 +11575,7 @@ type CancelAssignmentResponse struct {
 
 func (x *CancelAssignmentResponse) Reset() {
 	*x = CancelAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11340,7 +11587,7 @@ func (x *CancelAssignmentResponse) String() string {
 func (*CancelAssignmentResponse) ProtoMessage() {}
 
 func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[160]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11353,7 +11600,7 @@ func (x *CancelAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*CancelAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{160}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *CancelAssignmentResponse) GetAssignment() *Assignment {
@@ -11380,7 +11627,7 @@ type PartOfHost struct {
 
 func (x *PartOfHost) Reset() {
 	*x = PartOfHost{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11392,7 +11639,7 @@ func (x *PartOfHost) String() string {
 func (*PartOfHost) ProtoMessage() {}
 
 func (x *PartOfHost) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[161]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11405,7 +11652,7 @@ func (x *PartOfHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartOfHost.ProtoReflect.Descriptor instead.
 func (*PartOfHost) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{161}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *PartOfHost) GetAssignment() string {
@@ -11467,7 +11714,7 @@ type ApproveTaskRequest struct {
 
 func (x *ApproveTaskRequest) Reset() {
 	*x = ApproveTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11479,7 +11726,7 @@ func (x *ApproveTaskRequest) String() string {
 func (*ApproveTaskRequest) ProtoMessage() {}
 
 func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[162]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11492,7 +11739,7 @@ func (x *ApproveTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskRequest.ProtoReflect.Descriptor instead.
 func (*ApproveTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{162}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *ApproveTaskRequest) GetPart() *PartOfHost {
@@ -11518,7 +11765,7 @@ type ApproveTaskResponse struct {
 
 func (x *ApproveTaskResponse) Reset() {
 	*x = ApproveTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11530,7 +11777,7 @@ func (x *ApproveTaskResponse) String() string {
 func (*ApproveTaskResponse) ProtoMessage() {}
 
 func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[163]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11543,7 +11790,7 @@ func (x *ApproveTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveTaskResponse.ProtoReflect.Descriptor instead.
 func (*ApproveTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{163}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *ApproveTaskResponse) GetAssignment() *Assignment {
@@ -11564,7 +11811,7 @@ type RefuseTaskRequest struct {
 
 func (x *RefuseTaskRequest) Reset() {
 	*x = RefuseTaskRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11576,7 +11823,7 @@ func (x *RefuseTaskRequest) String() string {
 func (*RefuseTaskRequest) ProtoMessage() {}
 
 func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[164]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11589,7 +11836,7 @@ func (x *RefuseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskRequest.ProtoReflect.Descriptor instead.
 func (*RefuseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{164}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *RefuseTaskRequest) GetPart() *PartOfHost {
@@ -11622,7 +11869,7 @@ type RefuseTaskResponse struct {
 
 func (x *RefuseTaskResponse) Reset() {
 	*x = RefuseTaskResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11634,7 +11881,7 @@ func (x *RefuseTaskResponse) String() string {
 func (*RefuseTaskResponse) ProtoMessage() {}
 
 func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[165]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11647,7 +11894,7 @@ func (x *RefuseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseTaskResponse.ProtoReflect.Descriptor instead.
 func (*RefuseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{165}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *RefuseTaskResponse) GetAssignment() *Assignment {
@@ -11666,7 +11913,7 @@ type GetAssignmentRequest struct {
 
 func (x *GetAssignmentRequest) Reset() {
 	*x = GetAssignmentRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11678,7 +11925,7 @@ func (x *GetAssignmentRequest) String() string {
 func (*GetAssignmentRequest) ProtoMessage() {}
 
 func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[166]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11691,7 +11938,7 @@ func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*GetAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{166}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *GetAssignmentRequest) GetId() string {
@@ -11710,7 +11957,7 @@ type GetAssignmentResponse struct {
 
 func (x *GetAssignmentResponse) Reset() {
 	*x = GetAssignmentResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11722,7 +11969,7 @@ func (x *GetAssignmentResponse) String() string {
 func (*GetAssignmentResponse) ProtoMessage() {}
 
 func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[167]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11735,7 +11982,7 @@ func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*GetAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{167}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *GetAssignmentResponse) GetAssignment() *Assignment {
@@ -11753,7 +12000,7 @@ type ListAssignmentsRequest struct {
 
 func (x *ListAssignmentsRequest) Reset() {
 	*x = ListAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11765,7 +12012,7 @@ func (x *ListAssignmentsRequest) String() string {
 func (*ListAssignmentsRequest) ProtoMessage() {}
 
 func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[168]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11778,7 +12025,7 @@ func (x *ListAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{168}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{171}
 }
 
 type ListAssignmentsResponse struct {
@@ -11791,7 +12038,7 @@ type ListAssignmentsResponse struct {
 
 func (x *ListAssignmentsResponse) Reset() {
 	*x = ListAssignmentsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11803,7 +12050,7 @@ func (x *ListAssignmentsResponse) String() string {
 func (*ListAssignmentsResponse) ProtoMessage() {}
 
 func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[169]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11816,7 +12063,7 @@ func (x *ListAssignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAssignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAssignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{169}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *ListAssignmentsResponse) GetAssignments() []*Assignment {
@@ -11885,7 +12132,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11897,7 +12144,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[170]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11910,7 +12157,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{170}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *Assignment) GetId() string {
@@ -12200,7 +12447,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12212,7 +12459,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[171]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12225,7 +12472,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{171}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *Approval) GetHost() string {
@@ -12290,7 +12537,7 @@ type AssignmentMember struct {
 
 func (x *AssignmentMember) Reset() {
 	*x = AssignmentMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12302,7 +12549,7 @@ func (x *AssignmentMember) String() string {
 func (*AssignmentMember) ProtoMessage() {}
 
 func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[172]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12315,7 +12562,7 @@ func (x *AssignmentMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentMember.ProtoReflect.Descriptor instead.
 func (*AssignmentMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{172}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *AssignmentMember) GetIndex() uint32 {
@@ -12424,7 +12671,7 @@ type WatchAssignmentsRequest struct {
 
 func (x *WatchAssignmentsRequest) Reset() {
 	*x = WatchAssignmentsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12436,7 +12683,7 @@ func (x *WatchAssignmentsRequest) String() string {
 func (*WatchAssignmentsRequest) ProtoMessage() {}
 
 func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[173]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12449,7 +12696,7 @@ func (x *WatchAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{173}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{176}
 }
 
 type HostedAssignments struct {
@@ -12462,7 +12709,7 @@ type HostedAssignments struct {
 
 func (x *HostedAssignments) Reset() {
 	*x = HostedAssignments{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12474,7 +12721,7 @@ func (x *HostedAssignments) String() string {
 func (*HostedAssignments) ProtoMessage() {}
 
 func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[174]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12487,7 +12734,7 @@ func (x *HostedAssignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignments.ProtoReflect.Descriptor instead.
 func (*HostedAssignments) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{174}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *HostedAssignments) GetAssignments() []*HostedAssignment {
@@ -12517,7 +12764,7 @@ type HostedAssignment struct {
 
 func (x *HostedAssignment) Reset() {
 	*x = HostedAssignment{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12529,7 +12776,7 @@ func (x *HostedAssignment) String() string {
 func (*HostedAssignment) ProtoMessage() {}
 
 func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[175]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12542,7 +12789,7 @@ func (x *HostedAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedAssignment.ProtoReflect.Descriptor instead.
 func (*HostedAssignment) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{175}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *HostedAssignment) GetAssignment() *Assignment {
@@ -12584,7 +12831,7 @@ type HostedApproval struct {
 
 func (x *HostedApproval) Reset() {
 	*x = HostedApproval{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12596,7 +12843,7 @@ func (x *HostedApproval) String() string {
 func (*HostedApproval) ProtoMessage() {}
 
 func (x *HostedApproval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[176]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12609,7 +12856,7 @@ func (x *HostedApproval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedApproval.ProtoReflect.Descriptor instead.
 func (*HostedApproval) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{176}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *HostedApproval) GetRefuse() bool {
@@ -12640,7 +12887,7 @@ type HostedMember struct {
 
 func (x *HostedMember) Reset() {
 	*x = HostedMember{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12652,7 +12899,7 @@ func (x *HostedMember) String() string {
 func (*HostedMember) ProtoMessage() {}
 
 func (x *HostedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[177]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12665,7 +12912,7 @@ func (x *HostedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostedMember.ProtoReflect.Descriptor instead.
 func (*HostedMember) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{177}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *HostedMember) GetIndex() uint32 {
@@ -12734,7 +12981,7 @@ type MemberReport struct {
 
 func (x *MemberReport) Reset() {
 	*x = MemberReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12746,7 +12993,7 @@ func (x *MemberReport) String() string {
 func (*MemberReport) ProtoMessage() {}
 
 func (x *MemberReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[178]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12759,7 +13006,7 @@ func (x *MemberReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberReport.ProtoReflect.Descriptor instead.
 func (*MemberReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{178}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *MemberReport) GetAssignment() string {
@@ -12873,7 +13120,7 @@ type LogPart struct {
 
 func (x *LogPart) Reset() {
 	*x = LogPart{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12885,7 +13132,7 @@ func (x *LogPart) String() string {
 func (*LogPart) ProtoMessage() {}
 
 func (x *LogPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[179]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12898,7 +13145,7 @@ func (x *LogPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogPart.ProtoReflect.Descriptor instead.
 func (*LogPart) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{179}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *LogPart) GetNode() string {
@@ -12985,7 +13232,7 @@ type LogOrder struct {
 
 func (x *LogOrder) Reset() {
 	*x = LogOrder{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12997,7 +13244,7 @@ func (x *LogOrder) String() string {
 func (*LogOrder) ProtoMessage() {}
 
 func (x *LogOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[180]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13010,7 +13257,7 @@ func (x *LogOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogOrder.ProtoReflect.Descriptor instead.
 func (*LogOrder) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{180}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *LogOrder) GetRequest() []byte {
@@ -13060,7 +13307,7 @@ type ReadLogsRequest struct {
 
 func (x *ReadLogsRequest) Reset() {
 	*x = ReadLogsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[181]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13072,7 +13319,7 @@ func (x *ReadLogsRequest) String() string {
 func (*ReadLogsRequest) ProtoMessage() {}
 
 func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[181]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13085,7 +13332,7 @@ func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadLogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{181}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *ReadLogsRequest) GetPart() *LogPart {
@@ -13127,7 +13374,7 @@ type ReadLogsResponse struct {
 
 func (x *ReadLogsResponse) Reset() {
 	*x = ReadLogsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[182]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13139,7 +13386,7 @@ func (x *ReadLogsResponse) String() string {
 func (*ReadLogsResponse) ProtoMessage() {}
 
 func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[182]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13152,7 +13399,7 @@ func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadLogsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{182}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *ReadLogsResponse) GetOpening() *LogOpening {
@@ -13188,7 +13435,7 @@ type LogOpening struct {
 
 func (x *LogOpening) Reset() {
 	*x = LogOpening{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[183]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13200,7 +13447,7 @@ func (x *LogOpening) String() string {
 func (*LogOpening) ProtoMessage() {}
 
 func (x *LogOpening) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[183]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13213,7 +13460,7 @@ func (x *LogOpening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogOpening.ProtoReflect.Descriptor instead.
 func (*LogOpening) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{183}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *LogOpening) GetEncapsulated() []byte {
@@ -13248,7 +13495,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[184]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13260,7 +13507,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[184]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13273,7 +13520,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{184}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *LogChunk) GetNumber() uint64 {
@@ -13303,7 +13550,7 @@ type LogText struct {
 
 func (x *LogText) Reset() {
 	*x = LogText{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[185]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13315,7 +13562,7 @@ func (x *LogText) String() string {
 func (*LogText) ProtoMessage() {}
 
 func (x *LogText) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[185]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13328,7 +13575,7 @@ func (x *LogText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogText.ProtoReflect.Descriptor instead.
 func (*LogText) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{185}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *LogText) GetLines() []*LogLine {
@@ -13370,7 +13617,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[186]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13382,7 +13629,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[186]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13395,7 +13642,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{186}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *LogLine) GetFrom() string {
@@ -13430,7 +13677,7 @@ type SendLogsRequest struct {
 
 func (x *SendLogsRequest) Reset() {
 	*x = SendLogsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[187]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13442,7 +13689,7 @@ func (x *SendLogsRequest) String() string {
 func (*SendLogsRequest) ProtoMessage() {}
 
 func (x *SendLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[187]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13455,7 +13702,7 @@ func (x *SendLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendLogsRequest.ProtoReflect.Descriptor instead.
 func (*SendLogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{187}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{190}
 }
 
 func (x *SendLogsRequest) GetId() []byte {
@@ -13490,7 +13737,7 @@ type SendLogsResponse struct {
 
 func (x *SendLogsResponse) Reset() {
 	*x = SendLogsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[188]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[191]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13502,7 +13749,7 @@ func (x *SendLogsResponse) String() string {
 func (*SendLogsResponse) ProtoMessage() {}
 
 func (x *SendLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[188]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[191]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13515,7 +13762,7 @@ func (x *SendLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendLogsResponse.ProtoReflect.Descriptor instead.
 func (*SendLogsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{188}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{191}
 }
 
 func (x *SendLogsResponse) GetUnknown() bool {
@@ -13550,7 +13797,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[189]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[192]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13562,7 +13809,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[189]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[192]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13575,7 +13822,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{189}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{192}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -14359,7 +14606,29 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x11ReadLedgerRequest\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\"!\n" +
 	"\vLedgerChunk\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"V\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"R\n" +
+	"\x10GetEventsRequest\x12\x12\n" +
+	"\x04most\x18\x01 \x01(\rR\x04most\x12\x14\n" +
+	"\x05known\x18\x02 \x01(\x04R\x05known\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\x04R\x05after\"l\n" +
+	"\x11GetEventsResponse\x12'\n" +
+	"\x06events\x18\x01 \x03(\v2\x0f.swarm.v1.EventR\x06events\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
+	"\x05older\x18\x03 \x01(\rR\x05older\"\xfd\x01\n" +
+	"\x05Event\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x12\x1a\n" +
+	"\bcontract\x18\x05 \x01(\tR\bcontract\x12\x10\n" +
+	"\x03run\x18\x06 \x01(\x04R\x03run\x12\x14\n" +
+	"\x05round\x18\a \x01(\x04R\x05round\x12\x18\n" +
+	"\aattempt\x18\b \x01(\x04R\aattempt\x12\x14\n" +
+	"\x05count\x18\t \x01(\x04R\x05count\x12\x12\n" +
+	"\x04text\x18\n" +
+	" \x01(\tR\x04text\x12\x0e\n" +
+	"\x02by\x18\v \x01(\tR\x02by\"V\n" +
 	"\x06Rights\x12\x1c\n" +
 	"\tsentences\x18\x01 \x03(\tR\tsentences\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x1e\n" +
@@ -14945,7 +15214,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04swop\n" +
 	"\x04swci \x01\x12X\n" +
 	"\vRecordFetch\x12\x1c.swarm.v1.RecordFetchRequest\x1a\x1d.swarm.v1.RecordFetchResponse\"\f\x82\xce\x18\b\n" +
-	"\x02sl\x10\x01 \x012t\n" +
+	"\x02sl\x10\x01 \x012\xd1\x01\n" +
 	"\rLedgerService\x12c\n" +
 	"\n" +
 	"ReadLedger\x12\x1b.swarm.v1.ReadLedgerRequest\x1a\x15.swarm.v1.LedgerChunk\"\x1f\x82\xce\x18\x1b\n" +
@@ -14953,7 +15222,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x02sl\n" +
 	"\x04swop\n" +
 	"\x04swci\n" +
-	"\x05audit0\x012\x85\x02\n" +
+	"\x05audit0\x01\x12[\n" +
+	"\tGetEvents\x12\x1a.swarm.v1.GetEventsRequest\x1a\x1b.swarm.v1.GetEventsResponse\"\x15\x82\xce\x18\x11\n" +
+	"\x02sn\n" +
+	"\x04swci\n" +
+	"\x05audit2\x85\x02\n" +
 	"\n" +
 	"LogService\x12O\n" +
 	"\bReadLogs\x12\x19.swarm.v1.ReadLogsRequest\x1a\x1a.swarm.v1.ReadLogsResponse\"\f\x82\xce\x18\b\n" +
@@ -14997,7 +15270,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 190)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 193)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: swarm.v1.Access
 	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
@@ -15107,89 +15380,92 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Model)(nil),                      // 105: swarm.v1.Model
 	(*ReadLedgerRequest)(nil),          // 106: swarm.v1.ReadLedgerRequest
 	(*LedgerChunk)(nil),                // 107: swarm.v1.LedgerChunk
-	(*Rights)(nil),                     // 108: swarm.v1.Rights
-	(*GetRightsRequest)(nil),           // 109: swarm.v1.GetRightsRequest
-	(*GetRightsResponse)(nil),          // 110: swarm.v1.GetRightsResponse
-	(*SetRightsRequest)(nil),           // 111: swarm.v1.SetRightsRequest
-	(*SetRightsResponse)(nil),          // 112: swarm.v1.SetRightsResponse
-	(*ExplainRightRequest)(nil),        // 113: swarm.v1.ExplainRightRequest
-	(*ExplainRightResponse)(nil),       // 114: swarm.v1.ExplainRightResponse
-	(*CheckReaderRequest)(nil),         // 115: swarm.v1.CheckReaderRequest
-	(*CheckReaderResponse)(nil),        // 116: swarm.v1.CheckReaderResponse
-	(*CheckForwardRequest)(nil),        // 117: swarm.v1.CheckForwardRequest
-	(*CheckForwardResponse)(nil),       // 118: swarm.v1.CheckForwardResponse
-	(*ReadBackupRequest)(nil),          // 119: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),                // 120: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),       // 121: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),      // 122: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),      // 123: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),     // 124: swarm.v1.DeleteContractResponse
-	(*PauseContractRequest)(nil),       // 125: swarm.v1.PauseContractRequest
-	(*PauseContractResponse)(nil),      // 126: swarm.v1.PauseContractResponse
-	(*ResumeContractRequest)(nil),      // 127: swarm.v1.ResumeContractRequest
-	(*ResumeContractResponse)(nil),     // 128: swarm.v1.ResumeContractResponse
-	(*EndContractRequest)(nil),         // 129: swarm.v1.EndContractRequest
-	(*EndContractResponse)(nil),        // 130: swarm.v1.EndContractResponse
-	(*Task)(nil),                       // 131: swarm.v1.Task
-	(*CreateTaskRequest)(nil),          // 132: swarm.v1.CreateTaskRequest
-	(*CreateTaskResponse)(nil),         // 133: swarm.v1.CreateTaskResponse
-	(*EditTaskRequest)(nil),            // 134: swarm.v1.EditTaskRequest
-	(*EditTaskResponse)(nil),           // 135: swarm.v1.EditTaskResponse
-	(*FinaliseTaskRequest)(nil),        // 136: swarm.v1.FinaliseTaskRequest
-	(*FinaliseTaskResponse)(nil),       // 137: swarm.v1.FinaliseTaskResponse
-	(*DeleteTaskRequest)(nil),          // 138: swarm.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),         // 139: swarm.v1.DeleteTaskResponse
-	(*GetTaskRequest)(nil),             // 140: swarm.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),            // 141: swarm.v1.GetTaskResponse
-	(*ListTasksRequest)(nil),           // 142: swarm.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),          // 143: swarm.v1.ListTasksResponse
-	(*Taskrunner)(nil),                 // 144: swarm.v1.Taskrunner
-	(*CreateTaskrunnerRequest)(nil),    // 145: swarm.v1.CreateTaskrunnerRequest
-	(*CreateTaskrunnerResponse)(nil),   // 146: swarm.v1.CreateTaskrunnerResponse
-	(*DeleteTaskrunnerRequest)(nil),    // 147: swarm.v1.DeleteTaskrunnerRequest
-	(*DeleteTaskrunnerResponse)(nil),   // 148: swarm.v1.DeleteTaskrunnerResponse
-	(*ListTaskrunnersRequest)(nil),     // 149: swarm.v1.ListTaskrunnersRequest
-	(*ListTaskrunnersResponse)(nil),    // 150: swarm.v1.ListTaskrunnersResponse
-	(*GetTaskrunnerRequest)(nil),       // 151: swarm.v1.GetTaskrunnerRequest
-	(*GetTaskrunnerResponse)(nil),      // 152: swarm.v1.GetTaskrunnerResponse
-	(*ResetTaskrunnerRequest)(nil),     // 153: swarm.v1.ResetTaskrunnerRequest
-	(*ResetTaskrunnerResponse)(nil),    // 154: swarm.v1.ResetTaskrunnerResponse
-	(*TaskGroup)(nil),                  // 155: swarm.v1.TaskGroup
-	(*Needs)(nil),                      // 156: swarm.v1.Needs
-	(*AssignTaskRequest)(nil),          // 157: swarm.v1.AssignTaskRequest
-	(*AssignTaskResponse)(nil),         // 158: swarm.v1.AssignTaskResponse
-	(*CancelAssignmentRequest)(nil),    // 159: swarm.v1.CancelAssignmentRequest
-	(*CancelAssignmentResponse)(nil),   // 160: swarm.v1.CancelAssignmentResponse
-	(*PartOfHost)(nil),                 // 161: swarm.v1.PartOfHost
-	(*ApproveTaskRequest)(nil),         // 162: swarm.v1.ApproveTaskRequest
-	(*ApproveTaskResponse)(nil),        // 163: swarm.v1.ApproveTaskResponse
-	(*RefuseTaskRequest)(nil),          // 164: swarm.v1.RefuseTaskRequest
-	(*RefuseTaskResponse)(nil),         // 165: swarm.v1.RefuseTaskResponse
-	(*GetAssignmentRequest)(nil),       // 166: swarm.v1.GetAssignmentRequest
-	(*GetAssignmentResponse)(nil),      // 167: swarm.v1.GetAssignmentResponse
-	(*ListAssignmentsRequest)(nil),     // 168: swarm.v1.ListAssignmentsRequest
-	(*ListAssignmentsResponse)(nil),    // 169: swarm.v1.ListAssignmentsResponse
-	(*Assignment)(nil),                 // 170: swarm.v1.Assignment
-	(*Approval)(nil),                   // 171: swarm.v1.Approval
-	(*AssignmentMember)(nil),           // 172: swarm.v1.AssignmentMember
-	(*WatchAssignmentsRequest)(nil),    // 173: swarm.v1.WatchAssignmentsRequest
-	(*HostedAssignments)(nil),          // 174: swarm.v1.HostedAssignments
-	(*HostedAssignment)(nil),           // 175: swarm.v1.HostedAssignment
-	(*HostedApproval)(nil),             // 176: swarm.v1.HostedApproval
-	(*HostedMember)(nil),               // 177: swarm.v1.HostedMember
-	(*MemberReport)(nil),               // 178: swarm.v1.MemberReport
-	(*LogPart)(nil),                    // 179: swarm.v1.LogPart
-	(*LogOrder)(nil),                   // 180: swarm.v1.LogOrder
-	(*ReadLogsRequest)(nil),            // 181: swarm.v1.ReadLogsRequest
-	(*ReadLogsResponse)(nil),           // 182: swarm.v1.ReadLogsResponse
-	(*LogOpening)(nil),                 // 183: swarm.v1.LogOpening
-	(*LogChunk)(nil),                   // 184: swarm.v1.LogChunk
-	(*LogText)(nil),                    // 185: swarm.v1.LogText
-	(*LogLine)(nil),                    // 186: swarm.v1.LogLine
-	(*SendLogsRequest)(nil),            // 187: swarm.v1.SendLogsRequest
-	(*SendLogsResponse)(nil),           // 188: swarm.v1.SendLogsResponse
-	(*ErrorReason)(nil),                // 189: swarm.v1.ErrorReason
-	(*descriptorpb.MethodOptions)(nil), // 190: google.protobuf.MethodOptions
+	(*GetEventsRequest)(nil),           // 108: swarm.v1.GetEventsRequest
+	(*GetEventsResponse)(nil),          // 109: swarm.v1.GetEventsResponse
+	(*Event)(nil),                      // 110: swarm.v1.Event
+	(*Rights)(nil),                     // 111: swarm.v1.Rights
+	(*GetRightsRequest)(nil),           // 112: swarm.v1.GetRightsRequest
+	(*GetRightsResponse)(nil),          // 113: swarm.v1.GetRightsResponse
+	(*SetRightsRequest)(nil),           // 114: swarm.v1.SetRightsRequest
+	(*SetRightsResponse)(nil),          // 115: swarm.v1.SetRightsResponse
+	(*ExplainRightRequest)(nil),        // 116: swarm.v1.ExplainRightRequest
+	(*ExplainRightResponse)(nil),       // 117: swarm.v1.ExplainRightResponse
+	(*CheckReaderRequest)(nil),         // 118: swarm.v1.CheckReaderRequest
+	(*CheckReaderResponse)(nil),        // 119: swarm.v1.CheckReaderResponse
+	(*CheckForwardRequest)(nil),        // 120: swarm.v1.CheckForwardRequest
+	(*CheckForwardResponse)(nil),       // 121: swarm.v1.CheckForwardResponse
+	(*ReadBackupRequest)(nil),          // 122: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 123: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 124: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 125: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 126: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 127: swarm.v1.DeleteContractResponse
+	(*PauseContractRequest)(nil),       // 128: swarm.v1.PauseContractRequest
+	(*PauseContractResponse)(nil),      // 129: swarm.v1.PauseContractResponse
+	(*ResumeContractRequest)(nil),      // 130: swarm.v1.ResumeContractRequest
+	(*ResumeContractResponse)(nil),     // 131: swarm.v1.ResumeContractResponse
+	(*EndContractRequest)(nil),         // 132: swarm.v1.EndContractRequest
+	(*EndContractResponse)(nil),        // 133: swarm.v1.EndContractResponse
+	(*Task)(nil),                       // 134: swarm.v1.Task
+	(*CreateTaskRequest)(nil),          // 135: swarm.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 136: swarm.v1.CreateTaskResponse
+	(*EditTaskRequest)(nil),            // 137: swarm.v1.EditTaskRequest
+	(*EditTaskResponse)(nil),           // 138: swarm.v1.EditTaskResponse
+	(*FinaliseTaskRequest)(nil),        // 139: swarm.v1.FinaliseTaskRequest
+	(*FinaliseTaskResponse)(nil),       // 140: swarm.v1.FinaliseTaskResponse
+	(*DeleteTaskRequest)(nil),          // 141: swarm.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),         // 142: swarm.v1.DeleteTaskResponse
+	(*GetTaskRequest)(nil),             // 143: swarm.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),            // 144: swarm.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),           // 145: swarm.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),          // 146: swarm.v1.ListTasksResponse
+	(*Taskrunner)(nil),                 // 147: swarm.v1.Taskrunner
+	(*CreateTaskrunnerRequest)(nil),    // 148: swarm.v1.CreateTaskrunnerRequest
+	(*CreateTaskrunnerResponse)(nil),   // 149: swarm.v1.CreateTaskrunnerResponse
+	(*DeleteTaskrunnerRequest)(nil),    // 150: swarm.v1.DeleteTaskrunnerRequest
+	(*DeleteTaskrunnerResponse)(nil),   // 151: swarm.v1.DeleteTaskrunnerResponse
+	(*ListTaskrunnersRequest)(nil),     // 152: swarm.v1.ListTaskrunnersRequest
+	(*ListTaskrunnersResponse)(nil),    // 153: swarm.v1.ListTaskrunnersResponse
+	(*GetTaskrunnerRequest)(nil),       // 154: swarm.v1.GetTaskrunnerRequest
+	(*GetTaskrunnerResponse)(nil),      // 155: swarm.v1.GetTaskrunnerResponse
+	(*ResetTaskrunnerRequest)(nil),     // 156: swarm.v1.ResetTaskrunnerRequest
+	(*ResetTaskrunnerResponse)(nil),    // 157: swarm.v1.ResetTaskrunnerResponse
+	(*TaskGroup)(nil),                  // 158: swarm.v1.TaskGroup
+	(*Needs)(nil),                      // 159: swarm.v1.Needs
+	(*AssignTaskRequest)(nil),          // 160: swarm.v1.AssignTaskRequest
+	(*AssignTaskResponse)(nil),         // 161: swarm.v1.AssignTaskResponse
+	(*CancelAssignmentRequest)(nil),    // 162: swarm.v1.CancelAssignmentRequest
+	(*CancelAssignmentResponse)(nil),   // 163: swarm.v1.CancelAssignmentResponse
+	(*PartOfHost)(nil),                 // 164: swarm.v1.PartOfHost
+	(*ApproveTaskRequest)(nil),         // 165: swarm.v1.ApproveTaskRequest
+	(*ApproveTaskResponse)(nil),        // 166: swarm.v1.ApproveTaskResponse
+	(*RefuseTaskRequest)(nil),          // 167: swarm.v1.RefuseTaskRequest
+	(*RefuseTaskResponse)(nil),         // 168: swarm.v1.RefuseTaskResponse
+	(*GetAssignmentRequest)(nil),       // 169: swarm.v1.GetAssignmentRequest
+	(*GetAssignmentResponse)(nil),      // 170: swarm.v1.GetAssignmentResponse
+	(*ListAssignmentsRequest)(nil),     // 171: swarm.v1.ListAssignmentsRequest
+	(*ListAssignmentsResponse)(nil),    // 172: swarm.v1.ListAssignmentsResponse
+	(*Assignment)(nil),                 // 173: swarm.v1.Assignment
+	(*Approval)(nil),                   // 174: swarm.v1.Approval
+	(*AssignmentMember)(nil),           // 175: swarm.v1.AssignmentMember
+	(*WatchAssignmentsRequest)(nil),    // 176: swarm.v1.WatchAssignmentsRequest
+	(*HostedAssignments)(nil),          // 177: swarm.v1.HostedAssignments
+	(*HostedAssignment)(nil),           // 178: swarm.v1.HostedAssignment
+	(*HostedApproval)(nil),             // 179: swarm.v1.HostedApproval
+	(*HostedMember)(nil),               // 180: swarm.v1.HostedMember
+	(*MemberReport)(nil),               // 181: swarm.v1.MemberReport
+	(*LogPart)(nil),                    // 182: swarm.v1.LogPart
+	(*LogOrder)(nil),                   // 183: swarm.v1.LogOrder
+	(*ReadLogsRequest)(nil),            // 184: swarm.v1.ReadLogsRequest
+	(*ReadLogsResponse)(nil),           // 185: swarm.v1.ReadLogsResponse
+	(*LogOpening)(nil),                 // 186: swarm.v1.LogOpening
+	(*LogChunk)(nil),                   // 187: swarm.v1.LogChunk
+	(*LogText)(nil),                    // 188: swarm.v1.LogText
+	(*LogLine)(nil),                    // 189: swarm.v1.LogLine
+	(*SendLogsRequest)(nil),            // 190: swarm.v1.SendLogsRequest
+	(*SendLogsResponse)(nil),           // 191: swarm.v1.SendLogsResponse
+	(*ErrorReason)(nil),                // 192: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 193: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	10,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -15220,12 +15496,12 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	59,  // 25: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	7,   // 26: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	56,  // 27: swarm.v1.ReportRequest.probe:type_name -> swarm.v1.ProbeReport
-	178, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
+	181, // 28: swarm.v1.ReportRequest.members:type_name -> swarm.v1.MemberReport
 	58,  // 29: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
 	46,  // 30: swarm.v1.ReportResponse.warnings:type_name -> swarm.v1.SessionWarnings
 	54,  // 31: swarm.v1.ReportResponse.probe:type_name -> swarm.v1.ProbeJob
 	12,  // 32: swarm.v1.ReportResponse.dial_back:type_name -> swarm.v1.DialBack
-	180, // 33: swarm.v1.ReportResponse.logs:type_name -> swarm.v1.LogOrder
+	183, // 33: swarm.v1.ReportResponse.logs:type_name -> swarm.v1.LogOrder
 	47,  // 34: swarm.v1.SessionWarnings.warnings:type_name -> swarm.v1.Warning
 	52,  // 35: swarm.v1.GetProbeResponse.links:type_name -> swarm.v1.ProbeLink
 	53,  // 36: swarm.v1.GetProbeResponse.nodes:type_name -> swarm.v1.ProbeNode
@@ -15276,192 +15552,195 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	71,  // 81: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
 	105, // 82: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
 	80,  // 83: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	108, // 84: swarm.v1.GetRightsResponse.rights:type_name -> swarm.v1.Rights
-	16,  // 85: swarm.v1.SetRightsRequest.order:type_name -> swarm.v1.Order
-	108, // 86: swarm.v1.SetRightsResponse.rights:type_name -> swarm.v1.Rights
-	179, // 87: swarm.v1.CheckReaderRequest.part:type_name -> swarm.v1.LogPart
-	16,  // 88: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	16,  // 89: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	16,  // 90: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
-	71,  // 91: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
-	16,  // 92: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
-	71,  // 93: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
-	16,  // 94: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
-	71,  // 95: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
-	16,  // 96: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
-	131, // 97: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
-	16,  // 98: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
-	131, // 99: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
-	16,  // 100: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
-	131, // 101: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
-	16,  // 102: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
-	131, // 103: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
-	131, // 104: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
-	16,  // 105: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	144, // 106: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	16,  // 107: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	144, // 108: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
-	144, // 109: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	170, // 110: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
-	170, // 111: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
-	170, // 112: swarm.v1.GetTaskrunnerResponse.ended:type_name -> swarm.v1.Assignment
-	16,  // 113: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
-	144, // 114: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
-	156, // 115: swarm.v1.TaskGroup.needs:type_name -> swarm.v1.Needs
-	155, // 116: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
-	16,  // 117: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
-	170, // 118: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	16,  // 119: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
-	170, // 120: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	161, // 121: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	16,  // 122: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
-	170, // 123: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	161, // 124: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
-	16,  // 125: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
-	170, // 126: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
-	170, // 127: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
-	170, // 128: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
-	155, // 129: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
-	172, // 130: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
-	171, // 131: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
-	175, // 132: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
-	170, // 133: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
-	177, // 134: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
-	16,  // 135: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
-	176, // 136: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
-	16,  // 137: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
-	179, // 138: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
-	180, // 139: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
-	183, // 140: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
-	184, // 141: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
-	186, // 142: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
-	183, // 143: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
-	184, // 144: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
-	190, // 145: swarm.v1.access:extendee -> google.protobuf.MethodOptions
-	0,   // 146: swarm.v1.access:type_name -> swarm.v1.Access
-	1,   // 147: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,   // 148: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	5,   // 149: swarm.v1.SwarmService.WatchSwarm:input_type -> swarm.v1.WatchSwarmRequest
-	48,  // 150: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
-	50,  // 151: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
-	14,  // 152: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	17,  // 153: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	19,  // 154: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	26,  // 155: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	22,  // 156: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	24,  // 157: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	37,  // 158: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	39,  // 159: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	31,  // 160: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	33,  // 161: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
-	42,  // 162: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	44,  // 163: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	70,  // 164: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	85,  // 165: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	87,  // 166: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	89,  // 167: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	92,  // 168: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	94,  // 169: swarm.v1.ContractService.GetHistory:input_type -> swarm.v1.GetHistoryRequest
-	99,  // 170: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	121, // 171: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	125, // 172: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
-	127, // 173: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
-	129, // 174: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
-	123, // 175: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	132, // 176: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
-	134, // 177: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
-	136, // 178: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
-	138, // 179: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
-	140, // 180: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
-	142, // 181: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
-	145, // 182: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
-	147, // 183: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
-	149, // 184: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
-	151, // 185: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
-	153, // 186: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
-	157, // 187: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
-	159, // 188: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
-	162, // 189: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
-	164, // 190: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
-	166, // 191: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
-	168, // 192: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
-	173, // 193: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
-	103, // 194: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	101, // 195: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	106, // 196: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	181, // 197: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
-	181, // 198: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
-	187, // 199: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
-	109, // 200: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
-	111, // 201: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
-	113, // 202: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
-	115, // 203: swarm.v1.RightsService.CheckReader:input_type -> swarm.v1.CheckReaderRequest
-	117, // 204: swarm.v1.RightsService.CheckForward:input_type -> swarm.v1.CheckForwardRequest
-	119, // 205: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	2,   // 206: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,   // 207: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	6,   // 208: swarm.v1.SwarmService.WatchSwarm:output_type -> swarm.v1.SwarmChange
-	49,  // 209: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
-	51,  // 210: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
-	15,  // 211: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	18,  // 212: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	20,  // 213: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	27,  // 214: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	23,  // 215: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	25,  // 216: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	38,  // 217: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	40,  // 218: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	32,  // 219: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	34,  // 220: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
-	43,  // 221: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	45,  // 222: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	71,  // 223: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	86,  // 224: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	88,  // 225: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	90,  // 226: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	93,  // 227: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	95,  // 228: swarm.v1.ContractService.GetHistory:output_type -> swarm.v1.GetHistoryResponse
-	100, // 229: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	122, // 230: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	126, // 231: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
-	128, // 232: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
-	130, // 233: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
-	124, // 234: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	133, // 235: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
-	135, // 236: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
-	137, // 237: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
-	139, // 238: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
-	141, // 239: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
-	143, // 240: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
-	146, // 241: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
-	148, // 242: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
-	150, // 243: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
-	152, // 244: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
-	154, // 245: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
-	158, // 246: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
-	160, // 247: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
-	163, // 248: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
-	165, // 249: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
-	167, // 250: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
-	169, // 251: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
-	174, // 252: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
-	104, // 253: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	102, // 254: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	107, // 255: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	182, // 256: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
-	182, // 257: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
-	188, // 258: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
-	110, // 259: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
-	112, // 260: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
-	114, // 261: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
-	116, // 262: swarm.v1.RightsService.CheckReader:output_type -> swarm.v1.CheckReaderResponse
-	118, // 263: swarm.v1.RightsService.CheckForward:output_type -> swarm.v1.CheckForwardResponse
-	120, // 264: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	206, // [206:265] is the sub-list for method output_type
-	147, // [147:206] is the sub-list for method input_type
-	146, // [146:147] is the sub-list for extension type_name
-	145, // [145:146] is the sub-list for extension extendee
-	0,   // [0:145] is the sub-list for field type_name
+	110, // 84: swarm.v1.GetEventsResponse.events:type_name -> swarm.v1.Event
+	111, // 85: swarm.v1.GetRightsResponse.rights:type_name -> swarm.v1.Rights
+	16,  // 86: swarm.v1.SetRightsRequest.order:type_name -> swarm.v1.Order
+	111, // 87: swarm.v1.SetRightsResponse.rights:type_name -> swarm.v1.Rights
+	182, // 88: swarm.v1.CheckReaderRequest.part:type_name -> swarm.v1.LogPart
+	16,  // 89: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	16,  // 90: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	16,  // 91: swarm.v1.PauseContractRequest.order:type_name -> swarm.v1.Order
+	71,  // 92: swarm.v1.PauseContractResponse.contract:type_name -> swarm.v1.ContractView
+	16,  // 93: swarm.v1.ResumeContractRequest.order:type_name -> swarm.v1.Order
+	71,  // 94: swarm.v1.ResumeContractResponse.contract:type_name -> swarm.v1.ContractView
+	16,  // 95: swarm.v1.EndContractRequest.order:type_name -> swarm.v1.Order
+	71,  // 96: swarm.v1.EndContractResponse.contract:type_name -> swarm.v1.ContractView
+	16,  // 97: swarm.v1.CreateTaskRequest.order:type_name -> swarm.v1.Order
+	134, // 98: swarm.v1.CreateTaskResponse.task:type_name -> swarm.v1.Task
+	16,  // 99: swarm.v1.EditTaskRequest.order:type_name -> swarm.v1.Order
+	134, // 100: swarm.v1.EditTaskResponse.task:type_name -> swarm.v1.Task
+	16,  // 101: swarm.v1.FinaliseTaskRequest.order:type_name -> swarm.v1.Order
+	134, // 102: swarm.v1.FinaliseTaskResponse.task:type_name -> swarm.v1.Task
+	16,  // 103: swarm.v1.DeleteTaskRequest.order:type_name -> swarm.v1.Order
+	134, // 104: swarm.v1.GetTaskResponse.task:type_name -> swarm.v1.Task
+	134, // 105: swarm.v1.ListTasksResponse.tasks:type_name -> swarm.v1.Task
+	16,  // 106: swarm.v1.CreateTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	147, // 107: swarm.v1.CreateTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	16,  // 108: swarm.v1.DeleteTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	147, // 109: swarm.v1.ListTaskrunnersResponse.taskrunners:type_name -> swarm.v1.Taskrunner
+	147, // 110: swarm.v1.GetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	173, // 111: swarm.v1.GetTaskrunnerResponse.assignment:type_name -> swarm.v1.Assignment
+	173, // 112: swarm.v1.GetTaskrunnerResponse.joined:type_name -> swarm.v1.Assignment
+	173, // 113: swarm.v1.GetTaskrunnerResponse.ended:type_name -> swarm.v1.Assignment
+	16,  // 114: swarm.v1.ResetTaskrunnerRequest.order:type_name -> swarm.v1.Order
+	147, // 115: swarm.v1.ResetTaskrunnerResponse.taskrunner:type_name -> swarm.v1.Taskrunner
+	159, // 116: swarm.v1.TaskGroup.needs:type_name -> swarm.v1.Needs
+	158, // 117: swarm.v1.AssignTaskRequest.groups:type_name -> swarm.v1.TaskGroup
+	16,  // 118: swarm.v1.AssignTaskRequest.order:type_name -> swarm.v1.Order
+	173, // 119: swarm.v1.AssignTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	16,  // 120: swarm.v1.CancelAssignmentRequest.order:type_name -> swarm.v1.Order
+	173, // 121: swarm.v1.CancelAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	164, // 122: swarm.v1.ApproveTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	16,  // 123: swarm.v1.ApproveTaskRequest.order:type_name -> swarm.v1.Order
+	173, // 124: swarm.v1.ApproveTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	164, // 125: swarm.v1.RefuseTaskRequest.part:type_name -> swarm.v1.PartOfHost
+	16,  // 126: swarm.v1.RefuseTaskRequest.order:type_name -> swarm.v1.Order
+	173, // 127: swarm.v1.RefuseTaskResponse.assignment:type_name -> swarm.v1.Assignment
+	173, // 128: swarm.v1.GetAssignmentResponse.assignment:type_name -> swarm.v1.Assignment
+	173, // 129: swarm.v1.ListAssignmentsResponse.assignments:type_name -> swarm.v1.Assignment
+	158, // 130: swarm.v1.Assignment.groups:type_name -> swarm.v1.TaskGroup
+	175, // 131: swarm.v1.Assignment.members:type_name -> swarm.v1.AssignmentMember
+	174, // 132: swarm.v1.Assignment.approvals:type_name -> swarm.v1.Approval
+	178, // 133: swarm.v1.HostedAssignments.assignments:type_name -> swarm.v1.HostedAssignment
+	173, // 134: swarm.v1.HostedAssignment.assignment:type_name -> swarm.v1.Assignment
+	180, // 135: swarm.v1.HostedAssignment.members:type_name -> swarm.v1.HostedMember
+	16,  // 136: swarm.v1.HostedAssignment.order:type_name -> swarm.v1.Order
+	179, // 137: swarm.v1.HostedAssignment.approvals:type_name -> swarm.v1.HostedApproval
+	16,  // 138: swarm.v1.HostedApproval.order:type_name -> swarm.v1.Order
+	182, // 139: swarm.v1.ReadLogsRequest.part:type_name -> swarm.v1.LogPart
+	183, // 140: swarm.v1.ReadLogsRequest.order:type_name -> swarm.v1.LogOrder
+	186, // 141: swarm.v1.ReadLogsResponse.opening:type_name -> swarm.v1.LogOpening
+	187, // 142: swarm.v1.ReadLogsResponse.chunks:type_name -> swarm.v1.LogChunk
+	189, // 143: swarm.v1.LogText.lines:type_name -> swarm.v1.LogLine
+	186, // 144: swarm.v1.SendLogsRequest.opening:type_name -> swarm.v1.LogOpening
+	187, // 145: swarm.v1.SendLogsRequest.chunks:type_name -> swarm.v1.LogChunk
+	193, // 146: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,   // 147: swarm.v1.access:type_name -> swarm.v1.Access
+	1,   // 148: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,   // 149: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	5,   // 150: swarm.v1.SwarmService.WatchSwarm:input_type -> swarm.v1.WatchSwarmRequest
+	48,  // 151: swarm.v1.SwarmService.StartProbe:input_type -> swarm.v1.StartProbeRequest
+	50,  // 152: swarm.v1.SwarmService.GetProbe:input_type -> swarm.v1.GetProbeRequest
+	14,  // 153: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	17,  // 154: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	19,  // 155: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	26,  // 156: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	22,  // 157: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	24,  // 158: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	37,  // 159: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	39,  // 160: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	31,  // 161: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	33,  // 162: swarm.v1.NodeService.InviteNode:input_type -> swarm.v1.InviteNodeRequest
+	42,  // 163: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	44,  // 164: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	70,  // 165: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	85,  // 166: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	87,  // 167: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	89,  // 168: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	92,  // 169: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	94,  // 170: swarm.v1.ContractService.GetHistory:input_type -> swarm.v1.GetHistoryRequest
+	99,  // 171: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	124, // 172: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	128, // 173: swarm.v1.ContractService.PauseContract:input_type -> swarm.v1.PauseContractRequest
+	130, // 174: swarm.v1.ContractService.ResumeContract:input_type -> swarm.v1.ResumeContractRequest
+	132, // 175: swarm.v1.ContractService.EndContract:input_type -> swarm.v1.EndContractRequest
+	126, // 176: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	135, // 177: swarm.v1.TaskService.CreateTask:input_type -> swarm.v1.CreateTaskRequest
+	137, // 178: swarm.v1.TaskService.EditTask:input_type -> swarm.v1.EditTaskRequest
+	139, // 179: swarm.v1.TaskService.FinaliseTask:input_type -> swarm.v1.FinaliseTaskRequest
+	141, // 180: swarm.v1.TaskService.DeleteTask:input_type -> swarm.v1.DeleteTaskRequest
+	143, // 181: swarm.v1.TaskService.GetTask:input_type -> swarm.v1.GetTaskRequest
+	145, // 182: swarm.v1.TaskService.ListTasks:input_type -> swarm.v1.ListTasksRequest
+	148, // 183: swarm.v1.TaskService.CreateTaskrunner:input_type -> swarm.v1.CreateTaskrunnerRequest
+	150, // 184: swarm.v1.TaskService.DeleteTaskrunner:input_type -> swarm.v1.DeleteTaskrunnerRequest
+	152, // 185: swarm.v1.TaskService.ListTaskrunners:input_type -> swarm.v1.ListTaskrunnersRequest
+	154, // 186: swarm.v1.TaskService.GetTaskrunner:input_type -> swarm.v1.GetTaskrunnerRequest
+	156, // 187: swarm.v1.TaskService.ResetTaskrunner:input_type -> swarm.v1.ResetTaskrunnerRequest
+	160, // 188: swarm.v1.TaskService.AssignTask:input_type -> swarm.v1.AssignTaskRequest
+	162, // 189: swarm.v1.TaskService.CancelAssignment:input_type -> swarm.v1.CancelAssignmentRequest
+	165, // 190: swarm.v1.TaskService.ApproveTask:input_type -> swarm.v1.ApproveTaskRequest
+	167, // 191: swarm.v1.TaskService.RefuseTask:input_type -> swarm.v1.RefuseTaskRequest
+	169, // 192: swarm.v1.TaskService.GetAssignment:input_type -> swarm.v1.GetAssignmentRequest
+	171, // 193: swarm.v1.TaskService.ListAssignments:input_type -> swarm.v1.ListAssignmentsRequest
+	176, // 194: swarm.v1.TaskService.WatchAssignments:input_type -> swarm.v1.WatchAssignmentsRequest
+	103, // 195: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	101, // 196: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	106, // 197: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	108, // 198: swarm.v1.LedgerService.GetEvents:input_type -> swarm.v1.GetEventsRequest
+	184, // 199: swarm.v1.LogService.ReadLogs:input_type -> swarm.v1.ReadLogsRequest
+	184, // 200: swarm.v1.LogService.ReadOwnLog:input_type -> swarm.v1.ReadLogsRequest
+	190, // 201: swarm.v1.LogService.SendLogs:input_type -> swarm.v1.SendLogsRequest
+	112, // 202: swarm.v1.RightsService.GetRights:input_type -> swarm.v1.GetRightsRequest
+	114, // 203: swarm.v1.RightsService.SetRights:input_type -> swarm.v1.SetRightsRequest
+	116, // 204: swarm.v1.RightsService.ExplainRight:input_type -> swarm.v1.ExplainRightRequest
+	118, // 205: swarm.v1.RightsService.CheckReader:input_type -> swarm.v1.CheckReaderRequest
+	120, // 206: swarm.v1.RightsService.CheckForward:input_type -> swarm.v1.CheckForwardRequest
+	122, // 207: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,   // 208: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,   // 209: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	6,   // 210: swarm.v1.SwarmService.WatchSwarm:output_type -> swarm.v1.SwarmChange
+	49,  // 211: swarm.v1.SwarmService.StartProbe:output_type -> swarm.v1.StartProbeResponse
+	51,  // 212: swarm.v1.SwarmService.GetProbe:output_type -> swarm.v1.GetProbeResponse
+	15,  // 213: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	18,  // 214: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	20,  // 215: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	27,  // 216: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	23,  // 217: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	25,  // 218: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	38,  // 219: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	40,  // 220: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	32,  // 221: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	34,  // 222: swarm.v1.NodeService.InviteNode:output_type -> swarm.v1.InviteNodeResponse
+	43,  // 223: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	45,  // 224: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	71,  // 225: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	86,  // 226: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	88,  // 227: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	90,  // 228: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	93,  // 229: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	95,  // 230: swarm.v1.ContractService.GetHistory:output_type -> swarm.v1.GetHistoryResponse
+	100, // 231: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	125, // 232: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	129, // 233: swarm.v1.ContractService.PauseContract:output_type -> swarm.v1.PauseContractResponse
+	131, // 234: swarm.v1.ContractService.ResumeContract:output_type -> swarm.v1.ResumeContractResponse
+	133, // 235: swarm.v1.ContractService.EndContract:output_type -> swarm.v1.EndContractResponse
+	127, // 236: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	136, // 237: swarm.v1.TaskService.CreateTask:output_type -> swarm.v1.CreateTaskResponse
+	138, // 238: swarm.v1.TaskService.EditTask:output_type -> swarm.v1.EditTaskResponse
+	140, // 239: swarm.v1.TaskService.FinaliseTask:output_type -> swarm.v1.FinaliseTaskResponse
+	142, // 240: swarm.v1.TaskService.DeleteTask:output_type -> swarm.v1.DeleteTaskResponse
+	144, // 241: swarm.v1.TaskService.GetTask:output_type -> swarm.v1.GetTaskResponse
+	146, // 242: swarm.v1.TaskService.ListTasks:output_type -> swarm.v1.ListTasksResponse
+	149, // 243: swarm.v1.TaskService.CreateTaskrunner:output_type -> swarm.v1.CreateTaskrunnerResponse
+	151, // 244: swarm.v1.TaskService.DeleteTaskrunner:output_type -> swarm.v1.DeleteTaskrunnerResponse
+	153, // 245: swarm.v1.TaskService.ListTaskrunners:output_type -> swarm.v1.ListTaskrunnersResponse
+	155, // 246: swarm.v1.TaskService.GetTaskrunner:output_type -> swarm.v1.GetTaskrunnerResponse
+	157, // 247: swarm.v1.TaskService.ResetTaskrunner:output_type -> swarm.v1.ResetTaskrunnerResponse
+	161, // 248: swarm.v1.TaskService.AssignTask:output_type -> swarm.v1.AssignTaskResponse
+	163, // 249: swarm.v1.TaskService.CancelAssignment:output_type -> swarm.v1.CancelAssignmentResponse
+	166, // 250: swarm.v1.TaskService.ApproveTask:output_type -> swarm.v1.ApproveTaskResponse
+	168, // 251: swarm.v1.TaskService.RefuseTask:output_type -> swarm.v1.RefuseTaskResponse
+	170, // 252: swarm.v1.TaskService.GetAssignment:output_type -> swarm.v1.GetAssignmentResponse
+	172, // 253: swarm.v1.TaskService.ListAssignments:output_type -> swarm.v1.ListAssignmentsResponse
+	177, // 254: swarm.v1.TaskService.WatchAssignments:output_type -> swarm.v1.HostedAssignments
+	104, // 255: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	102, // 256: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	107, // 257: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	109, // 258: swarm.v1.LedgerService.GetEvents:output_type -> swarm.v1.GetEventsResponse
+	185, // 259: swarm.v1.LogService.ReadLogs:output_type -> swarm.v1.ReadLogsResponse
+	185, // 260: swarm.v1.LogService.ReadOwnLog:output_type -> swarm.v1.ReadLogsResponse
+	191, // 261: swarm.v1.LogService.SendLogs:output_type -> swarm.v1.SendLogsResponse
+	113, // 262: swarm.v1.RightsService.GetRights:output_type -> swarm.v1.GetRightsResponse
+	115, // 263: swarm.v1.RightsService.SetRights:output_type -> swarm.v1.SetRightsResponse
+	117, // 264: swarm.v1.RightsService.ExplainRight:output_type -> swarm.v1.ExplainRightResponse
+	119, // 265: swarm.v1.RightsService.CheckReader:output_type -> swarm.v1.CheckReaderResponse
+	121, // 266: swarm.v1.RightsService.CheckForward:output_type -> swarm.v1.CheckForwardResponse
+	123, // 267: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	208, // [208:268] is the sub-list for method output_type
+	148, // [148:208] is the sub-list for method input_type
+	147, // [147:148] is the sub-list for extension type_name
+	146, // [146:147] is the sub-list for extension extendee
+	0,   // [0:146] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -15479,7 +15758,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   190,
+			NumMessages:   193,
 			NumExtensions: 1,
 			NumServices:   10,
 		},

@@ -32,6 +32,7 @@ func (group) Changed() <-chan struct{}                { return nil }
 func (group) LedgerAfter(uint64) ([]byte, error)      { return nil, nil }
 func (group) LeaderSeen() time.Time                   { return time.Time{} }
 func (group) IsLeader() bool                          { return true }
+func (group) Barrier(context.Context) error           { return nil }
 func (group) Leader() (name, address string, ok bool) { return "sn-1", "", true }
 func (g group) Others() map[string]http.RoundTripper  { return g.others }
 func (group) WithLeader(ctx context.Context, try func(context.Context, http.RoundTripper) error) error {
@@ -54,11 +55,13 @@ func TestAnSNWithoutAHistoryServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	k := keeper.Open(dir, group{}, slog.New(slog.NewTextHandler(&said, nil)))
+	k := keeper.Open("sn-1", dir, group{view: state.New()}, slog.New(slog.NewTextHandler(&said, nil)))
 	if !strings.Contains(said.String(), "curves are not kept") || !strings.Contains(said.String(), "move the directory away") {
 		t.Errorf("said %s", &said)
 	}
-	if err := k.Run(t.Context()); err != nil {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := k.Run(ctx); err != nil {
 		t.Error(err)
 	}
 	_, err := k.Answer(&swarmv1.GetHistoryRequest{Contract: "c"}, 1)
@@ -84,12 +87,12 @@ func oneSNAsksAnother(t *testing.T) {
 		}
 	}
 	store.Close()
-	asked := keeper.Open(theirs, group{}, log)
+	asked := keeper.Open("sn-2", theirs, group{view: state.New()}, log)
 	on := group{
 		view:   &state.State{SwarmID: "s", Contracts: map[string]*state.Contract{"c": {Name: "c", Run: 2, Committed: &state.CommittedRound{Round: 700}}}},
 		others: map[string]http.RoundTripper{"sn-2": to{asked.Beside(http.NotFoundHandler())}},
 	}
-	k := keeper.Open(mine, on, log)
+	k := keeper.Open("sn-1", mine, on, log)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- k.Run(ctx) }()

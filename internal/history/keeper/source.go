@@ -19,6 +19,8 @@ import (
 // Group is an SN's end of the group of SNs.
 type Group interface {
 	history.Swarm
+	// Barrier waits until all is applied that was committed before.
+	Barrier(ctx context.Context) error
 	Leader() (name, address string, ok bool)
 	// WithLeader calls try with a way to the API of the SN that leads, nil if that is this one.
 	WithLeader(ctx context.Context, try func(ctx context.Context, way http.RoundTripper) error) error
@@ -33,6 +35,8 @@ const (
 	maxQuestion = 4 << 10
 	// beside is where an SN answers another what it has kept itself.
 	beside = consensus.Beside + "GetHistory"
+	// besideEvents is where it answers what it has noticed.
+	besideEvents = consensus.Beside + "GetEvents"
 )
 
 // errBusy is said to an SN while others are answered.
@@ -81,28 +85,39 @@ func (s source) Ask(ctx context.Context, sn, contract string, q history.Query) (
 
 // Beside answers other SNs that ask what this one has kept, whether it leads or not, and has next answer all else.
 func (k *Keeper) Beside(next http.Handler) http.Handler {
-	own := connect.NewUnaryHandler(beside, func(_ context.Context, req *connect.Request[swarmv1.GetHistoryRequest]) (*connect.Response[swarmv1.GetHistoryResponse], error) {
+	rounds := answering(k.answers, beside, func(q *swarmv1.GetHistoryRequest) (*swarmv1.GetHistoryResponse, error) {
 		if k.store == nil {
 			return nil, connect.NewError(connect.CodeUnimplemented, k.none)
 		}
+		run, _ := k.store.Whole(q.GetContract())
+		return k.Answer(q, run)
+	})
+	noticed := answering(k.answers, besideEvents, func(q *swarmv1.GetEventsRequest) (*swarmv1.GetEventsResponse, error) { return k.own(q), nil })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case beside:
+			rounds.ServeHTTP(w, r)
+		case besideEvents:
+			noticed.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// answering answers a procedure by fn, as often at a time as there is room for.
+func answering[Req, Res any](room chan struct{}, procedure string, fn func(*Req) (*Res, error)) http.Handler {
+	return connect.NewUnaryHandler(procedure, func(_ context.Context, req *connect.Request[Req]) (*connect.Response[Res], error) {
 		select {
-		case k.answers <- struct{}{}:
-			defer func() { <-k.answers }()
+		case room <- struct{}{}:
+			defer func() { <-room }()
 		default:
 			return nil, connect.NewError(connect.CodeUnavailable, errBusy)
 		}
-		run, _ := k.store.Whole(req.Msg.GetContract())
-		out, err := k.Answer(req.Msg, run)
+		out, err := fn(req.Msg)
 		if err != nil {
 			return nil, err
 		}
 		return connect.NewResponse(out), nil
 	}, connect.WithReadMaxBytes(maxQuestion))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == beside {
-			own.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

@@ -181,6 +181,8 @@ const (
 	// LedgerServiceReadLedgerProcedure is the fully-qualified name of the LedgerService's ReadLedger
 	// RPC.
 	LedgerServiceReadLedgerProcedure = "/swarm.v1.LedgerService/ReadLedger"
+	// LedgerServiceGetEventsProcedure is the fully-qualified name of the LedgerService's GetEvents RPC.
+	LedgerServiceGetEventsProcedure = "/swarm.v1.LedgerService/GetEvents"
 	// LogServiceReadLogsProcedure is the fully-qualified name of the LogService's ReadLogs RPC.
 	LogServiceReadLogsProcedure = "/swarm.v1.LogService/ReadLogs"
 	// LogServiceReadOwnLogProcedure is the fully-qualified name of the LogService's ReadOwnLog RPC.
@@ -1897,6 +1899,9 @@ func (UnimplementedModelServiceHandler) RecordFetch(context.Context, *connect.Re
 type LedgerServiceClient interface {
 	// ReadLedger streams this SN's ledger file from an offset in bytes to its end at the time of the call, record by record.
 	ReadLedger(context.Context, *connect.Request[v1.ReadLedgerRequest]) (*connect.ServerStreamForClient[v1.LedgerChunk], error)
+	// GetEvents returns what SNs have noticed themselves, beside the ledger: another leader, nodes that fell silent and came back, attempts that
+	// failed. This SN answers, also without a leader, with what it has noticed and what other SNs have told it. Nothing of it is proof.
+	GetEvents(context.Context, *connect.Request[v1.GetEventsRequest]) (*connect.Response[v1.GetEventsResponse], error)
 }
 
 // NewLedgerServiceClient constructs a client for the swarm.v1.LedgerService service. By default, it
@@ -1916,12 +1921,19 @@ func NewLedgerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(ledgerServiceMethods.ByName("ReadLedger")),
 			connect.WithClientOptions(opts...),
 		),
+		getEvents: connect.NewClient[v1.GetEventsRequest, v1.GetEventsResponse](
+			httpClient,
+			baseURL+LedgerServiceGetEventsProcedure,
+			connect.WithSchema(ledgerServiceMethods.ByName("GetEvents")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // ledgerServiceClient implements LedgerServiceClient.
 type ledgerServiceClient struct {
 	readLedger *connect.Client[v1.ReadLedgerRequest, v1.LedgerChunk]
+	getEvents  *connect.Client[v1.GetEventsRequest, v1.GetEventsResponse]
 }
 
 // ReadLedger calls swarm.v1.LedgerService.ReadLedger.
@@ -1929,10 +1941,18 @@ func (c *ledgerServiceClient) ReadLedger(ctx context.Context, req *connect.Reque
 	return c.readLedger.CallServerStream(ctx, req)
 }
 
+// GetEvents calls swarm.v1.LedgerService.GetEvents.
+func (c *ledgerServiceClient) GetEvents(ctx context.Context, req *connect.Request[v1.GetEventsRequest]) (*connect.Response[v1.GetEventsResponse], error) {
+	return c.getEvents.CallUnary(ctx, req)
+}
+
 // LedgerServiceHandler is an implementation of the swarm.v1.LedgerService service.
 type LedgerServiceHandler interface {
 	// ReadLedger streams this SN's ledger file from an offset in bytes to its end at the time of the call, record by record.
 	ReadLedger(context.Context, *connect.Request[v1.ReadLedgerRequest], *connect.ServerStream[v1.LedgerChunk]) error
+	// GetEvents returns what SNs have noticed themselves, beside the ledger: another leader, nodes that fell silent and came back, attempts that
+	// failed. This SN answers, also without a leader, with what it has noticed and what other SNs have told it. Nothing of it is proof.
+	GetEvents(context.Context, *connect.Request[v1.GetEventsRequest]) (*connect.Response[v1.GetEventsResponse], error)
 }
 
 // NewLedgerServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -1948,10 +1968,18 @@ func NewLedgerServiceHandler(svc LedgerServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(ledgerServiceMethods.ByName("ReadLedger")),
 		connect.WithHandlerOptions(opts...),
 	)
+	ledgerServiceGetEventsHandler := connect.NewUnaryHandler(
+		LedgerServiceGetEventsProcedure,
+		svc.GetEvents,
+		connect.WithSchema(ledgerServiceMethods.ByName("GetEvents")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.LedgerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case LedgerServiceReadLedgerProcedure:
 			ledgerServiceReadLedgerHandler.ServeHTTP(w, r)
+		case LedgerServiceGetEventsProcedure:
+			ledgerServiceGetEventsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1963,6 +1991,10 @@ type UnimplementedLedgerServiceHandler struct{}
 
 func (UnimplementedLedgerServiceHandler) ReadLedger(context.Context, *connect.Request[v1.ReadLedgerRequest], *connect.ServerStream[v1.LedgerChunk]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.LedgerService.ReadLedger is not implemented"))
+}
+
+func (UnimplementedLedgerServiceHandler) GetEvents(context.Context, *connect.Request[v1.GetEventsRequest]) (*connect.Response[v1.GetEventsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.LedgerService.GetEvents is not implemented"))
 }
 
 // LogServiceClient is a client for the swarm.v1.LogService service.

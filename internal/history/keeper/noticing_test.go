@@ -1,0 +1,134 @@
+package keeper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/quorum"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/history/keeper"
+)
+
+// runs runs a keeper until the test stops it.
+func runs(t *testing.T, k *keeper.Keeper) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// told is what a keeper shows, newest first.
+func told(k *keeper.Keeper) (out []string) {
+	for _, e := range k.Events(&swarmv1.GetEventsRequest{}).GetEvents() {
+		out = append(out, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s by %s", e.GetKind(), e.GetNode(), e.GetContract(), e.GetText(), e.GetBy())), " "))
+	}
+	return out
+}
+
+// TestSNsTellEachOtherWhatTheyNoticed: another SN has it within seconds, keeps it when the first is gone, and tells it after a restart of its own; what a hostile one
+// tells holds nobody up.
+func TestSNsTellEachOtherWhatTheyNoticed(t *testing.T) { synctest.Test(t, snsTellEachOther) }
+
+func snsTellEachOther(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	first := keeper.Open("sn-1", t.TempDir(), group{view: state.New()}, log)
+	stopFirst, contact := runs(t, first), first.Contact
+	contact(consensus.Contact{Leader: "sn-2", Term: 3})
+	contact(consensus.Contact{Leader: "sn-2", Term: 3}) // the same one
+	time.Sleep(time.Second)
+	contact(consensus.Contact{Lost: &quorum.Error{Count: quorum.Count{Answer: []quorum.Voter{{Name: "sn-1"}}, Missing: []quorum.Voter{{Name: "sn-2"}, {Name: "sn-3"}}}}})
+	time.Sleep(time.Second)
+	contact(consensus.Contact{Leader: "sn-1", Term: 5, Again: true})
+	if got := told(first); !slices.Equal(slices.Sorted(slices.Values(got)), []string{
+		"leader sn-1 term 5, after sn-2 by sn-1", "leader sn-2 term 3 by sn-1", "quorum_found sn-1 its leader is sn-1 by sn-1",
+		"quorum_lost sn-1 1 of 3 SNs answer it, without sn-2, sn-3 by sn-1",
+	}) {
+		t.Errorf("the first SN has %q", got)
+	}
+
+	hostile := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, strings.Repeat("no\x1b", 1000), http.StatusOK)
+	})
+	dir := t.TempDir()
+	on := group{view: state.New(), others: map[string]http.RoundTripper{"sn-1": to{first.Beside(http.NotFoundHandler())}, "sn-3": to{hostile}, "sn-4": broken{}}}
+	second := keeper.Open("sn-2", dir, on, log)
+	stop := runs(t, second)
+	time.Sleep(time.Minute)
+	want := told(first)
+	if got := told(second); !slices.Equal(got, want) {
+		t.Errorf("the second SN has %q", got)
+	}
+	stop()
+	stopFirst()
+	again := keeper.Open("sn-2", dir, group{view: state.New()}, log)
+	if got := told(again); !slices.Equal(got, want) {
+		t.Errorf("after a restart it has %q", got)
+	}
+	version := again.Events(&swarmv1.GetEventsRequest{}).GetVersion()
+	if got := again.Events(&swarmv1.GetEventsRequest{Known: version}); len(got.GetEvents()) != 0 || got.GetVersion() != version {
+		t.Errorf("who has version %d is told %v", version, got)
+	}
+	runs(t, again)()
+}
+
+// broken is a way to an SN that is down.
+type broken struct{}
+
+func (broken) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("it is down") }
+
+// leading is a group whose only SN leads.
+type leading struct{ group }
+
+func (leading) LeaderSeen() time.Time { return time.Now() }
+func (leading) ProposeAsLeader(context.Context, state.Command) (state.Result, error) {
+	return state.Result{}, errors.New("nothing is committed")
+}
+
+// TestAContractThatWaits for what should not last is told after half a minute, with what it waits for, and once.
+func TestAContractThatWaits(t *testing.T) { synctest.Test(t, aContractThatWaits) }
+
+func aContractThatWaits(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	view := state.New()
+	view.Nodes["sl-1"] = &state.Node{Name: "sl-1", Role: "sl", PeerID: "k", Live: true, LiveSinceMS: 1}
+	view.Contracts["study"] = &state.Contract{
+		Name: "study", Run: 1, Terms: &state.Terms{MinPeers: 2},
+		Sessions: map[string]*state.Session{"a": {ID: "a", Node: "sl-1", Run: 1, State: state.SessionOpen}},
+	}
+	on := leading{group{view: view}}
+	lead := planner.New(planner.Config{Self: "sn-1", HeartbeatTimeout: time.Hour}, on, log)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- lead.Run(ctx) }()
+	k := keeper.Open("sn-1", "", on, log)
+	k.Hearing(lead)
+	stopKeeper := runs(t, k)
+	time.Sleep(20 * time.Second)
+	if got := told(k); len(got) != 0 {
+		t.Errorf("too early: %q", got)
+	}
+	time.Sleep(time.Minute)
+	if got := told(k); len(got) != 1 || !strings.HasPrefix(got[0], "waits study waiting for 1 more peer: have sl-1; need 2 (minPeers)") {
+		t.Errorf("it says %q", got)
+	}
+	stopKeeper()
+	stop()
+	<-ended
+}
