@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
@@ -51,6 +52,9 @@ type refusal struct {
 // newDocuments makes documents of a swarm that is open. A proof is by the authorities in judge.
 func newDocuments(s *Session, target Context, api client.Operator, actions bool, judge audit.Options) *documents {
 	d := &documents{session: *s, judge: judge, api: api, events: newEventReader(api.ReadLedgerFrom, judge, s.Env.Now), context: target.Name, actions: actions, names: map[string]string{}, refused: map[string]refusal{}}
+	d.events.noticed.get = func(ctx context.Context, most uint32, known uint64) (*swarmv1.GetEventsResponse, error) {
+		return client.NoticedEvents(ctx, api.Client, most, known)
+	}
 	d.session.JSON, d.session.prompt, d.session.fixed, d.session.Env.Stderr = true, nil, &target, io.Discard
 	d.session.Connect = func(ctx context.Context, to Context) (client.Operator, func(), error) {
 		if len(to.SNs) == 0 || &to.SNs[0] == &target.SNs[0] { // the very list, not one like it

@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/internal/swci/deeds"
@@ -33,7 +34,7 @@ const (
 // ledgerFrom writes the ledger of an SN from an offset in bytes on.
 type ledgerFrom func(ctx context.Context, offset int64, w io.Writer) (int64, error)
 
-// eventReader reads what happened from the ledger, and goes on where it has ended: a long ledger is read once, also in several goes.
+// eventReader reads what happened from the ledger and from what SNs have noticed. Of the ledger it goes on where it has ended: a long ledger is read once, also in several goes.
 type eventReader struct {
 	ledger ledgerFrom
 	judge  audit.Options
@@ -47,9 +48,18 @@ type eventReader struct {
 	elsewhere int
 	changed   string // the ledger did not go on as it was; else empty
 
+	noticed noticedEvents
+
 	value json.RawMessage // what the last reading came to, until it is due again
 	err   error
 	until time.Time
+}
+
+// noticedEvents are those that SNs have noticed.
+type noticedEvents struct {
+	get  func(ctx context.Context, most uint32, known uint64) (*swarmv1.GetEventsResponse, error) // nil: they are not asked for
+	said *swarmv1.GetEventsResponse                                                               // the last time that there were new ones
+	err  error                                                                                    // why they could not be asked for
 }
 
 func newEventReader(from ledgerFrom, judge audit.Options, clock func() time.Time) *eventReader {
@@ -136,7 +146,19 @@ func (r *eventReader) read(ctx context.Context) (json.RawMessage, error) {
 	if r.auditor.Ended() && from > 0 && r.auditor.Bytes() == from {
 		r.differs()
 	}
+	r.noticed.ask(ctx)
 	return r.document()
+}
+
+// ask asks what SNs have noticed. What was known stays where they do not say it.
+func (n *noticedEvents) ask(ctx context.Context) {
+	if n.get == nil {
+		return
+	}
+	said, err := n.get(ctx, maxEvents, n.said.GetVersion())
+	if n.err = err; err == nil && (n.said == nil || said.GetVersion() != n.said.GetVersion()) {
+		n.said = said
+	}
 }
 
 // differs notes that the ledger is not what was read before.
@@ -150,8 +172,11 @@ func (r *eventReader) document() (json.RawMessage, error) {
 	shown := slices.Clone(r.events[max(0, len(r.events)-maxEvents):])
 	slices.Reverse(shown)
 	out := eventsJSON{
-		Events: append([]eventJSON{}, shown...), Records: report.Records, Older: r.older + uint64(len(r.events)-len(shown)), //nolint:gosec // it is not negative
-		Good: report.Good() && r.changed == "", Signed: !r.judge.Unsigned, Problem: r.changed,
+		Events: newestFirst(shown, r.noticed.shown()), Records: report.Records, Older: r.older + uint64(len(r.events)-len(shown)), //nolint:gosec // it is not negative
+		Good: report.Good() && r.changed == "", Signed: !r.judge.Unsigned, Problem: r.changed, ReportedOlder: r.noticed.said.GetOlder(),
+	}
+	if r.noticed.err != nil {
+		out.Unreported = text.Line(apiError(r.noticed.err).Error())
 	}
 	if len(report.Problems) > 0 && r.changed == "" {
 		p := problemsToJSON(report)[0]
@@ -160,9 +185,36 @@ func (r *eventReader) document() (json.RawMessage, error) {
 	return json.Marshal(out)
 }
 
+// shown is what SNs have noticed, newest first.
+func (n *noticedEvents) shown() (out []eventJSON) {
+	list := n.said.GetEvents()
+	for _, m := range list[:min(len(list), maxEvents)] {
+		e := noticedToJSON(m)
+		x := eventJSON{Source: "reported", SN: e.By, Time: e.At, What: e.What, Kind: "node", About: e.Node, Text: e.Text}
+		if e.Contract != "" {
+			x.Kind, x.About = "contract", e.Contract
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// newestFirst puts two lists together that are so each by itself.
+func newestFirst(a, b []eventJSON) []eventJSON {
+	out := make([]eventJSON, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if a[0].Time != nil && (b[0].Time == nil || *a[0].Time >= *b[0].Time) {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return slices.Concat(out, a, b)
+}
+
 // eventToJSON says what somebody did, for people.
 func eventToJSON(d *deeds.Deed) eventJSON {
-	out := eventJSON{Record: d.Record, Time: stamp(d.AtMS), Who: d.By, What: d.Does, Text: strings.TrimSuffix(d.Does+" "+d.What()+": "+d.Why(), ": ")}
+	out := eventJSON{Source: "recorded", Record: d.Record, Time: stamp(d.AtMS), Who: d.By, What: d.Does, Text: text.Line(strings.TrimSuffix(d.Does+" "+d.What()+": "+d.Why(), ": "))}
 	switch {
 	case d.Task != "":
 		out.Kind, out.About = "task", d.Task

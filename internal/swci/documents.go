@@ -73,21 +73,25 @@ type missingRightJSON struct {
 	Remedy   string `json:"remedy" doc:"what to do about it"`
 }
 
-// eventsJSON is what happened in the swarm, by its ledger.
+// eventsJSON is what happened in the swarm, by its ledger and by what SNs have noticed.
 type eventsJSON struct {
-	Events  []eventJSON `json:"events" doc:"newest first, at most 1000"`
-	Records uint64      `json:"records" doc:"that the ledger has"`
-	Older   uint64      `json:"older" doc:"events that are left out, for there are newer ones"`
-	Good    bool        `json:"good" doc:"the chain of the ledger's records is whole, and nothing is wrong with the signatures that were checked"`
-	Signed  bool        `json:"signatures" doc:"signatures were checked too: --bundle was given"`
-	Problem string      `json:"problem" doc:"what is wrong with it first, in one line; else empty"`
+	Events        []eventJSON `json:"events" doc:"newest first: at most 1000 that the ledger has, and 1000 that SNs have noticed"`
+	Records       uint64      `json:"records" doc:"that the ledger has"`
+	Older         uint64      `json:"older" doc:"events of the ledger that are left out, for there are newer ones"`
+	ReportedOlder uint32      `json:"reported_older" doc:"events that SNs have noticed and that are left out, likewise"`
+	Unreported    string      `json:"unreported" doc:"why what SNs have noticed could not be asked for, in one line: what is shown of it is old, or nothing; else empty"`
+	Good          bool        `json:"good" doc:"the chain of the ledger's records is whole, and nothing is wrong with the signatures that were checked"`
+	Signed        bool        `json:"signatures" doc:"signatures were checked too: --bundle was given"`
+	Problem       string      `json:"problem" doc:"what is wrong with the ledger first, in one line; else empty"`
 }
 
 type eventJSON struct {
-	Record uint64  `json:"record" doc:"number of the ledger's record, from 1"`
-	Time   *string `json:"time" doc:"by the SN that led; RFC 3339, UTC"`
-	Who    string  `json:"who" doc:"SPIFFE ID of the operator or the node; empty: the SNs judged"`
-	What   string  `json:"what" doc:"was done, such as assigned, approved, paused, banned"`
+	Source string  `json:"source" doc:"recorded: it is in the ledger; reported: an SN has noticed it, and nothing proves it"`
+	Record uint64  `json:"record" doc:"number of the ledger's record, from 1; 0: it is reported"`
+	SN     string  `json:"sn" doc:"name of the SN that has noticed what is reported, as the SN says that was asked; empty: it is recorded"`
+	Time   *string `json:"time" doc:"by the SN that led, or that has noticed it; RFC 3339, UTC"`
+	Who    string  `json:"who" doc:"SPIFFE ID of the operator or the node; empty: the SNs judged, or noticed it"`
+	What   string  `json:"what" doc:"was done or has happened, such as assigned, approved, paused, banned, fell silent, attempt failed"`
 	Kind   string  `json:"kind" doc:"what it is about: task, contract, node, rights or model"`
 	About  string  `json:"about" doc:"name of that"`
 	Text   string  `json:"text" doc:"for people"`

@@ -861,28 +861,36 @@ export interface JobMember {
 }
 
 export interface Events {
-  /** newest first, at most 1000 */
+  /** newest first: at most 1000 that the ledger has, and 1000 that SNs have noticed */
   events: Event[];
   /** that the ledger has */
   records: number;
-  /** events that are left out, for there are newer ones */
+  /** events of the ledger that are left out, for there are newer ones */
   older: number;
+  /** events that SNs have noticed and that are left out, likewise */
+  reported_older: number;
+  /** why what SNs have noticed could not be asked for, in one line: what is shown of it is old, or nothing; else empty */
+  unreported: string;
   /** the chain of the ledger's records is whole, and nothing is wrong with the signatures that were checked */
   good: boolean;
   /** signatures were checked too: --bundle was given */
   signatures: boolean;
-  /** what is wrong with it first, in one line; else empty */
+  /** what is wrong with the ledger first, in one line; else empty */
   problem: string;
 }
 
 export interface Event {
-  /** number of the ledger's record, from 1 */
+  /** recorded: it is in the ledger; reported: an SN has noticed it, and nothing proves it */
+  source: string;
+  /** number of the ledger's record, from 1; 0: it is reported */
   record: number;
-  /** by the SN that led; RFC 3339, UTC */
+  /** name of the SN that has noticed what is reported, as the SN says that was asked; empty: it is recorded */
+  sn: string;
+  /** by the SN that led, or that has noticed it; RFC 3339, UTC */
   time: string | null;
-  /** SPIFFE ID of the operator or the node; empty: the SNs judged */
+  /** SPIFFE ID of the operator or the node; empty: the SNs judged, or noticed it */
   who: string;
-  /** was done, such as assigned, approved, paused, banned */
+  /** was done or has happened, such as assigned, approved, paused, banned, fell silent, attempt failed */
   what: string;
   /** what it is about: task, contract, node, rights or model */
   kind: string;

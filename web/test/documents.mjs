@@ -37,7 +37,7 @@ export function recorded(stage) {
     assignments: get("assignments"),
     approvals: get("approvals"),
     jobs: get("jobs"),
-    events: { events: audit.deeds.map(event).reverse(), records: audit.records, older: 0, good: audit.good, signatures: false, problem: "" },
+    events: { events: audit.deeds.map(event).reverse(), records: audit.records, older: 0, reported_older: 0, unreported: "", good: audit.good, signatures: false, problem: "" },
     [`logs/${nodes.nodes[0]?.name}`]: { node: nodes.nodes[0]?.name, lines: read("log.json") },
     ...Object.fromEntries(nodes.nodes.filter((n) => n.live).map((n) => [`node/${n.name}`, { node: n.name, role: n.role, version: n.version, figures: figures(stage) }])),
   };
@@ -58,7 +58,20 @@ export function figures(stage) {
 
 function event(d) {
   const [kind, about] = d.task ? ["task", d.task] : d.contract ? ["contract", d.contract] : ["node", d.node];
-  return { record: d.record, time: d.at, who: d.by, what: d.does, kind, about, text: d.reason || (d.hosts.length ? `on ${d.hosts.join(", ")}` : "") };
+  return { source: "recorded", record: d.record, sn: "", time: d.at, who: d.by, what: d.does, kind, about, text: d.reason || (d.hosts.length ? `on ${d.hosts.join(", ")}` : "") };
+}
+
+/** What SNs have noticed in the recorded training, among its events: newest first. */
+export function noticed(stage) {
+  const docs = recorded(stage);
+  const at = (time, what, kind, about, text, sn) => ({ source: "reported", record: 0, sn, time, who: "", what, kind, about, text });
+  docs.events.events = [
+    at("2026-11-28T01:36:27.500Z", "leads", "node", "sn-1", "term 3, after sn-0", "sn-1"),
+    at("2026-11-28T01:36:26.000Z", "attempt failed", "contract", contract, "attempt 1 of round 61: sl-2 is lost", "sn-0"),
+    at("2026-11-28T01:36:25.000Z", "fell silent", "node", "sl-2", "role sl", "sn-0"),
+    ...docs.events.events,
+  ].sort((a, b) => (a.time < b.time ? 1 : -1));
+  return docs;
 }
 
 /** What the ledger proves of a round of the recorded training. */
@@ -83,7 +96,7 @@ export function empty() {
   docs.assignments = { assignments: [], left_out: 0 };
   docs.approvals = { approvals: [] };
   docs.tasks = { tasks: docs.tasks.tasks.filter((t) => t.name === "ROOTTASK") };
-  docs.events = { events: [], records: 2, older: 0, good: true, signatures: false, problem: "" };
+  docs.events = { events: [], records: 2, older: 0, reported_older: 0, unreported: "", good: true, signatures: false, problem: "" };
   return docs;
 }
 

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import axe from "axe-core";
 import { launch, open, there } from "./browser.mjs";
-import { contract, empty, figures, history, large, moment, proof, recorded, withJob } from "./documents.mjs";
+import { contract, empty, figures, history, large, moment, noticed, proof, recorded, withJob } from "./documents.mjs";
 import { key, serve } from "./server.mjs";
 
 describe("page", { skip: !there && "Chromium is missing", concurrency: false }, () => {
@@ -599,7 +599,8 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     const docs = recorded("done");
     await on(docs, { stage: "done", hash: "events" }, async (page, server) => {
       assert.equal((await rows(page, "Events")).length, docs.events.events.length);
-      assert.equal(await page.locator(".lead .source").innerText(), "recorded"); // nobody has checked a signature
+      assert.deepEqual(await page.locator(".lead .source").allInnerTexts(), ["recorded", "reported"]); // nobody has checked a signature
+      assert.match((await rows(page, "Events"))[0], /recorded record \d+$/);
       server.set("events", { ...docs.events, signatures: true });
       await page.locator(".lead .source.verified").waitFor();
       await page.getByLabel("with").fill("sl-1 banned");
@@ -612,6 +613,31 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByLabel("with").fill("");
       await page.getByText("1 event", { exact: true }).waitFor();
       assert.match((await rows(page, "Events"))[0], new RegExp(`^\\S+( \\S+)* ago set rules contract ${contract} run 1 `)); // not twice
+    });
+  });
+
+  test("events: what SNs have noticed is told from what the ledger has", async () => {
+    const docs = noticed("trouble");
+    const all = docs.events.events;
+    await on(docs, { hash: "events" }, async (page, server) => {
+      assert.equal((await rows(page, "Events")).length, all.length);
+      await page.getByLabel("of").selectOption("reported");
+      const found = await rows(page, "Events");
+      assert.equal(found.length, 3);
+      assert.match(found[0], /^now leads node sn-1 term 3, after sn-0 – reported by sn-1$/);
+      assert.match(found[1], /attempt failed contract \S+ attempt 1 of round 61: sl-2 is lost – reported by sn-0$/);
+      assert.match(found[2], /fell silent node sl-2 /);
+      await page.getByLabel("of").selectOption("recorded");
+      assert.equal((await rows(page, "Events")).length, all.length - 3);
+      await page.getByLabel("of").selectOption("node");
+      await page.getByLabel("with").fill("silent");
+      assert.equal((await rows(page, "Events")).length, 1);
+      await page.getByRole("link", { name: "sl-2" }).click();
+      await page.getByRole("heading", { name: /sl-2/, level: 1 }).waitFor();
+      await page.evaluate(() => (location.hash = "#/events"));
+      server.set("events", { ...docs.events, reported_older: 7, unreported: "this SN keeps no events" });
+      await page.getByText("What SNs have noticed can't be asked for: this SN keeps no events").waitFor();
+      await page.getByText("7 older events that SNs have noticed left out").waitFor();
     });
   });
 

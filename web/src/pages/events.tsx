@@ -1,4 +1,4 @@
-// What happened in the swarm, newest first, from the ledger.
+// What happened in the swarm, newest first: from the ledger, and what SNs have noticed.
 import { useMemo, useState } from "preact/hooks";
 import type { Event } from "../documents.gen";
 import { count, many } from "../format";
@@ -10,19 +10,21 @@ const page = 100;
 
 export function EventsPage() {
   const events = useDoc("events");
+  const checked = events?.value && events.value.good && events.value.signatures ? "verified" : "recorded";
   return (
     <>
       <header class="title">
         <h1>Events</h1>
         <p class="lead">
-          What somebody did, as the ledger has it, newest first. {events?.value && <Source of={events.value.good && events.value.signatures ? "verified" : "recorded"} />}
+          What somebody did, as the ledger has it {events?.value && <Source of={checked} />}, and what SNs have noticed <Source of="reported" />, newest first.
         </p>
       </header>
       <Shown doc={events} what="events">
         {(e) => (
           <>
             {!e.good && <Problem error={`Something is wrong with the ledger: ${e.problem}`} remedy="swarmctl get ledger, then swarmctl verify ledger" />}
-            <List of={e.events} older={e.older} />
+            {e.unreported && <Problem tone="warn" error={`What SNs have noticed can't be asked for: ${e.unreported}`} remedy="swarmctl get events" />}
+            <List of={e.events} older={e.older} reportedOlder={e.reported_older} checked={checked} />
           </>
         )}
       </Shown>
@@ -30,13 +32,13 @@ export function EventsPage() {
   );
 }
 
-function List({ of, older }: { of: Event[]; older: number }) {
+function List({ of, older, reportedOlder, checked }: { of: Event[]; older: number; reportedOlder: number; checked: "verified" | "recorded" }) {
   const [text, setText] = useState("");
   const [kind, setKind] = useState("");
   const [most, setMost] = useState(page);
   const kinds = useMemo(() => [...new Set(of.map((e) => e.kind))].filter(Boolean).sort(), [of]);
   const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = of.filter((e) => (!kind || e.kind === kind) && wanted.every((w) => `${e.who} ${e.what} ${e.kind} ${e.about} ${e.text}`.toLowerCase().includes(w)));
+  const found = of.filter((e) => (!kind || e.kind === kind || e.source === kind) && wanted.every((w) => `${e.who} ${e.sn} ${e.what} ${e.kind} ${e.about} ${e.text}`.toLowerCase().includes(w)));
   if (of.length === 0) return <Empty title="Nothing has happened yet." />;
   return (
     <>
@@ -45,14 +47,20 @@ function List({ of, older }: { of: Event[]; older: number }) {
           with <input type="search" value={text} placeholder="sl-1 banned" onInput={(e) => (setText(e.currentTarget.value), setMost(page))} />
         </label>
         <label>
-          about{" "}
+          of{" "}
           <select value={kind} onChange={(e) => (setKind(e.currentTarget.value), setMost(page))}>
             <option value="">everything</option>
-            {kinds.map((k) => (
-              <option key={k} value={k}>
-                {k === "rights" ? k : `${k}s`}
-              </option>
-            ))}
+            <optgroup label="from">
+              <option value="reported">seen by SNs</option>
+              <option value="recorded">in the ledger</option>
+            </optgroup>
+            <optgroup label="about">
+              {kinds.map((k) => (
+                <option key={k} value={k}>
+                  {k === "rights" ? k : `${k}s`}
+                </option>
+              ))}
+            </optgroup>
           </select>
         </label>
         <span class="soft small" role="status">
@@ -73,12 +81,12 @@ function List({ of, older }: { of: Event[]; older: number }) {
               <th>about</th>
               <th>more</th>
               <th>who</th>
-              <th class="n">record</th>
+              <th>source</th>
             </>
           }
         >
           {found.slice(0, most).map((e) => (
-            <tr key={e.record}>
+            <tr key={e.record || `${e.time} ${e.sn} ${e.what} ${e.about} ${e.text}`}>
               <td>
                 <Time at={e.time} />
               </td>
@@ -87,8 +95,10 @@ function List({ of, older }: { of: Event[]; older: number }) {
                 <About of={e} />
               </td>
               <td class="words">{more(e) || "–"}</td>
-              <td class="words"><Id of={e.who || "the SNs"} /></td>
-              <td class="n">{count(e.record)}</td>
+              <td class="words">{e.who || e.source === "recorded" ? <Id of={e.who || "the SNs"} /> : "–"}</td>
+              <td class="nowrap">
+                <Source of={e.source === "recorded" ? checked : "reported"} /> {e.source === "recorded" ? `record ${count(e.record)}` : `by ${e.sn}`}
+              </td>
             </tr>
           ))}
         </Table>
@@ -102,6 +112,11 @@ function List({ of, older }: { of: Event[]; older: number }) {
       {older > 0 && (
         <p class="soft small">
           {many(older, "older event")} left out: <code>swarmctl audit</code> has all.
+        </p>
+      )}
+      {reportedOlder > 0 && (
+        <p class="soft small">
+          {many(reportedOlder, "older event")} that SNs have noticed left out: <code>swarmctl get events</code> has what they keep.
         </p>
       )}
     </>
