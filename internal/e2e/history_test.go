@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,7 @@ import (
 
 // TestCurvesSurviveTheLeader: the SN that leads is killed while peers train, and another one shows every round of the training, with what
 // peers have reported of it. `swarmctl top`, which asked the first, goes on with another too, and has the figures that swarmctl prints. It says
-// that a peer is dead, and without a quorum that it is stale, for as long as there is none.
+// that a peer is dead, and without a quorum that it is stale, for as long as there is none. The SNs have noticed all of it, and tell it as events.
 func TestCurvesSurviveTheLeader(t *testing.T) {
 	e2etest.NeedPython(t)
 	s := newStatefulSet(t)
@@ -94,10 +95,34 @@ func TestCurvesSurviveTheLeader(t *testing.T) {
 	sls[1].Kill()
 	screen.shows("node is dead", "sl-2 dead", "to do  start sl-2 again")
 	third := 3 - led - other
+	s.noticed(other, "leader", func(e noticed) bool { return e.Node == fmt.Sprintf("sn-%d", led) })
+	s.noticed(other, "leader", func(e noticed) bool {
+		return e.Node != fmt.Sprintf("sn-%d", led) && strings.Contains(e.Text, fmt.Sprintf("after sn-%d", led))
+	})
+	s.noticed(other, "silent", func(e noticed) bool { return e.Node == fmt.Sprintf("sn-%d", led) })
+	s.noticed(other, "silent", func(e noticed) bool { return e.Node == "sl-2" })
 	s.pods[third].Kill()
 	screen.shows("STALE for", "no quorum: 1 of 3 SNs answer", "to do  start one of", "contract e2e")
 	screen.keeps("STALE for", "live for", 5*time.Second) // some documents come without an error, and some do not
+	s.noticed(other, "quorum_lost", func(e noticed) bool {
+		return e.Node == fmt.Sprintf("sn-%d", other) && strings.Contains(e.Text, "1 of 3")
+	})
 	s.pods[third] = s.start(third)
 	screen.shows("live for", "sl-2 dead")
+	s.noticed(other, "quorum_found", func(e noticed) bool { return e.Node == fmt.Sprintf("sn-%d", other) })
+	s.noticed(third, "silent", func(e noticed) bool { return e.Node == "sl-2" }) // it was restarted
 	screen.quits()
+}
+
+// noticed is an event as swarmctl prints it.
+type noticed struct{ Node, Text, By string }
+
+// noticed waits until an SN tells of an event of a kind that is meant.
+func (s *statefulSet) noticed(sn int, kind string, meant func(noticed) bool) {
+	s.T.Helper()
+	s.Until("event "+kind, func() bool {
+		code, out := s.at(sn, "get", "events", "--kind", kind, "-o", "json")
+		var said struct{ Events []noticed }
+		return code == 0 && json.Unmarshal([]byte(out), &said) == nil && slices.ContainsFunc(said.Events, func(e noticed) bool { return e.By != "" && meant(e) })
+	})
 }

@@ -26,7 +26,9 @@ import (
 	"testing"
 	"time"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
@@ -321,6 +323,18 @@ func TestPrometheusScrapesASwarm(t *testing.T) {
 	prom.fires("SwarmdNodeMissing", "name", "sl-3")
 	prom.fires("SwarmdContractWaits", "reason", "peers")
 	prom.fires("SwarmdAttemptsFail", "contract", "e2e")
+	said, err := client.NoticedEvents(t.Context(), api, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"leader", "silent", "attempt_failed"} {
+		i := slices.IndexFunc(said.GetEvents(), func(e *swarmv1.Event) bool {
+			return e.GetKind() == kind && (kind == "leader" || e.GetNode() == "sl-3" || e.GetContract() == "e2e" && strings.Contains(e.GetText(), "sl-3"))
+		})
+		if i < 0 {
+			t.Errorf("no event %s: %v", kind, said.GetEvents())
+		}
+	}
 	sls[2].Signal(syscall.SIGCONT)
 	prom.until("sl-3 to be back", func() bool { return len(prom.firing()["SwarmdNodeMissing"]) == 0 })
 
