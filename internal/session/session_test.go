@@ -452,6 +452,32 @@ func TestRoundTakesTwoReports(t *testing.T) {
 	})
 }
 
+// TestAMetricHasTheNameOfItsReport: it is told with the metric, stays with it, and is none where the program does not say.
+func TestAMetricHasTheNameOfItsReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, _ := start(t, w)
+		onceMore(t, w, e, id, 1)
+		for _, test := range []struct {
+			told round.Progress
+			want string
+		}{
+			{round.Progress{Round: 1, Metric: 0.5, HasMetric: true, MetricName: "f1"}, "f1"},
+			{round.Progress{Loss: 0.5, HasLoss: true, MetricName: "of nothing"}, "f1"},
+			{round.Progress{Round: 1, Metric: 0.6, HasMetric: true}, ""},
+		} {
+			if err := e.Report(id, test.told); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(200 * time.Millisecond)
+			synctest.Wait()
+			if said := w.said().Progress; said.MetricName != test.want {
+				t.Errorf("after %+v it says %q", test.told, said.MetricName)
+			}
+		}
+	})
+}
+
 func TestLateJoinerFetchesAndDoesNotContribute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
