@@ -28,7 +28,7 @@ func dashboardCommands() []*Command {
 		Summary: "Show the swarm in a browser",
 		Details: "Serves a page on this machine that shows the swarm as it changes: nodes, contracts and their curves, models, tasks, jobs and events. It asks the swarm as any other command does, with your identity and your rights, and sends nothing anywhere else. It prints an address that lets in one browser, once, and another one as soon as that was used. It ends with Ctrl-C.\n\n" +
 			"The page only shows, unless --actions is given: then whoever uses the browser may approve and refuse tasks in your name. Programs of other users of this machine reach the page too, and are not let in without the address, whatever cookies they see: keep it to yourself.\n\n" +
-			"Each model can be verified on the page: swarmctl reads the ledger of an SN and checks that its records form a chain, and with --bundle the signatures too, those behind the events as well, as \"verify ledger\" does with a copy.\n\n" +
+			"Each model can be verified on the page: swarmctl reads the ledger of an SN and checks that its records form a chain, and with --bundle the signatures too, those behind the events as well, as \"verify ledger\" does with a copy. Where a contract lets models out, the page saves one that nodes hold as a file, as \"get model\" does: the ledger records that as yours.\n\n" +
 			"On another address than loopback, --listen needs --page-cert and --page-key, and --actions is refused.",
 		Example: "dashboard",
 		Flags: []cli.Flag{
