@@ -62,10 +62,10 @@ const said = (n: number | null, write: (n: number) => string): ComponentChildren
 
 /** How much of something is used, drawn where it is known. */
 function Used({ whole, left, used = whole != null && left != null ? whole - left : null, what, rest }: { whole: number | null; left?: number | null; used?: number | null; what: string; rest?: string }) {
-  if (whole == null && left == null && used == null) return unsaid;
-  if (!whole || used == null) return <>{whole != null ? `${binary(whole)}, of which what is used is not reported` : unsaid}</>;
+  if (!whole) return unsaid;
+  if (used == null) return <> {binary(whole)}, what of it is used is not reported</>;
   return (
-    <span class="life">
+    <span class="life wraps">
       <Bar share={used / whole} label={`${percent(used / whole)} ${what} is used`} />
       <span>
         {binary(used)} of {binary(whole)} used{rest && left != null ? `, ${binary(left)} ${rest}` : ""}
@@ -77,8 +77,8 @@ function Used({ whole, left, used = whole != null && left != null ? whole - left
 function Gpu({ of: g }: { of: GPU }) {
   return (
     <>
-      {g.name || "without a name"}, {g.busy_percent == null ? <>how busy it is: {unsaid}</> : `busy ${g.busy_percent} %`}
-      <Used whole={g.memory_total_bytes} used={g.memory_used_bytes} what="of its memory" />
+      {g.name || "without a name"}, busy: {said(g.busy_percent, (n) => `${n} %`)}
+      {g.memory_total_bytes == null ? <>, memory: {unsaid}</> : <Used whole={g.memory_total_bytes} used={g.memory_used_bytes} what="of its memory" />}
     </>
   );
 }

@@ -667,7 +667,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       };
       await says("reported", "16", "3.50, 2.25, 0.50 (means of 1, 5 and 15 min)", "16.0 GiB of 64.0 GiB used, 48.0 GiB available", "300.0 GiB of 400.0 GiB used, 100.0 GiB free", "35.0 GiB of 140.0 GiB used", "opened by it 4, by others 0", "150.0 MiB", "for 1 h 2 min, and taken 62 s of processors");
       await machine(page).getByRole("img", { name: "25 % of its memory is used" }).first().waitFor();
-      await machine(page).getByText("1, how busy it is: not reported").waitFor();
+      await machine(page).getByText("1, busy: not reported, memory: not reported").waitFor();
       const none = Object.fromEntries(Object.keys(figures("trouble")).map((key) => [key, null]));
       server.set("node/sl-0", { node: "sl-0", role: "sl", version: "x", figures: { ...none, taken_at: moment.trouble, gpus: [] } });
       await says("none that it sees");
@@ -904,7 +904,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     assert.equal(history(["a"], 10, 100).rounds.length, 10);
   });
 
-  const every = [["swarm", ""], ["contracts", "contracts"], ["contract", `contract/${contract}`], ["models", `models/${contract}`], ["an earlier run", `contract/${contract}/1`], ["its models", `models/${contract}/1`], ["tasks", "tasks"], ["job", "job/mnist-ddp"], ["node", "node/sl-1"], ["events", "events"], ["no page", "nothing"]];
+  const every = [["swarm", ""], ["contracts", "contracts"], ["contract", `contract/${contract}`], ["models", `models/${contract}`], ["an earlier run", `contract/${contract}/1`], ["its models", `models/${contract}/1`], ["tasks", "tasks"], ["job", "job/mnist-ddp"], ["node", "node/sl-1"], ["node with figures", "node/sl-0"], ["events", "events"], ["no page", "nothing"]];
 
   const withEarlier = (docs) => {
     docs[`contract/${contract}`].run = 2;
