@@ -6,7 +6,8 @@ import type { Values } from "./history";
 const few = 4000; // values that are drawn at once
 const late = 8; // rounds at the end that are not in a picture: what is reported of them still comes
 const most = 24; // rounds that are drawn over a picture before there is another
-const slice = 6; // ms of a frame
+const [slice, firstSlice] = [6, 25]; // ms of a frame: the first picture is waited for
+const glimpse = 250; // ms between two looks at a first picture that is in work
 
 /** The points of a curve, x and y by turns: in each column of pixels where it enters and leaves, its least and its most. */
 export function points(rounds: number[], values: Values, from: number, to: number, x: (round: number) => number, y: (value: number) => number): number[] {
@@ -168,7 +169,7 @@ export class Crowd {
       const values = next.curves[next.drawn++]!;
       stroke(next.ctx, next.of, next.rounds, values, ...inside(next.rounds, values, next.of.x));
       next.ctx.getImageData(0, 0, 1, 1); // has it drawn now, not all at the end
-      if (performance.now() - from > slice) break;
+      if (performance.now() - from > (this.blank ? firstSlice : slice)) break;
     }
     if (next.drawn === next.curves.length) {
       [this.done, this.next, this.checked] = [next, undefined, undefined];
@@ -176,7 +177,7 @@ export class Crowd {
       return;
     }
     this.ask();
-    if (!this.blank || from - this.shown < 100) return;
+    if (!this.blank || from - this.shown < glimpse) return;
     this.shown = from;
     this.again();
   }
