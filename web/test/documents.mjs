@@ -114,8 +114,8 @@ export function withJob(stage) {
   return docs;
 }
 
-/** A swarm of many nodes and rounds. */
-export function large(nodes, rounds) {
+/** A swarm of many nodes and rounds, whose history is thinned to so many points. */
+export function large(nodes, rounds, points = 600) {
   const docs = recorded("training");
   const [sl, sn, swop] = ["sl", "sn", "swop"].map((role) => docs.nodes.nodes.find((n) => n.role === role));
   const make = (of, name, i) => ({ ...of, name, host: `10.1.${i >> 8}.${i & 255}`, peer_id: `${of.peer_id.slice(0, -6)}${String(i).padStart(6, "0")}`, leader: false, sentinel: false, needs: 9, reaches: 9 });
@@ -135,7 +135,7 @@ export function large(nodes, rounds) {
   const status = docs[`contract/${contract}`];
   const session = status.sessions[0];
   docs[`contract/${contract}`] = { ...status, sessions: peers.map((node, i) => ({ ...session, id: String(i), node, epochs_done: 20 + (i % 5), loss: 0.3 + i / 500 })) };
-  docs[`history/${contract}`] = history(peers, rounds, 600);
+  docs[`history/${contract}`] = history(peers, rounds, points);
   return docs;
 }
 
