@@ -91,6 +91,21 @@ export interface Round {
   final: boolean;
   loss: number | null;
   metric: number | null;
+  durations_ms?: Phases | null;
+  failed?: FailedAttempt[];
+}
+
+export interface Phases {
+  waiting: number | null;
+  training: number | null;
+  exchange: number | null;
+  commit: number | null;
+}
+
+export interface FailedAttempt {
+  attempt: number;
+  blamed: string;
+  reason: string;
 }
 
 export interface Fact {

@@ -6,7 +6,7 @@ import { count, many, measure, percent, short, size, span } from "./format";
 import { Digest, Empty, Facts, Problem, Section, State, Table, useFirst, Words } from "./parts";
 import type { Peer, Report, Round } from "./report.gen";
 import { Pager } from "./paged";
-import { Contributions } from "./rounds";
+import { Contributions, FailedAttempts, PhaseKey, Phases, scale, type Timed } from "./rounds";
 import type { Shares } from "./shares";
 import "./style.css";
 import "./report.css";
@@ -332,12 +332,20 @@ function RoundsTable({ of: r }: { of: Report }) {
   const shown = Math.min(onScreen, all.length - from);
   if (all.length === 0) return <Empty title="No round was committed." />;
   const weights = all.some((x) => new Set(x.weights).size > 1);
+  const timed = all.filter(isTimed);
+  const full = scale(timed);
   const row = (x: Round, paper: boolean) => (
     <tr key={x.round} class={paper ? "paper" : undefined}>
       <th scope="row" class="n">
         {count(x.round)}
         {x.final && <span class="soft"> (final)</span>}
       </th>
+      {timed.length > 0 && (
+        <td class="wide">
+          {isTimed(x) ? <Phases of={x} full={full} /> : "–"}
+          <FailedAttempts of={x.failed ?? []} />
+        </td>
+      )}
       <td class="words">{parts(x).join(", ") || "–"}</td>
       <td class="n">{x.seconds ? span(1000 * x.seconds) : "–"}</td>
       <td class="n">{measure(x.loss)}</td>
@@ -350,11 +358,14 @@ function RoundsTable({ of: r }: { of: Report }) {
   );
   return (
     <div class="rounds">
-      {all.length > onScreen && (
+      {(timed.length > 0 || all.length > onScreen) && (
         <div class="bar-tools">
-          <div class="pager">
-            <Pager first={from} shown={shown} all={all.length} go={setFrom} />
-          </div>
+          {timed.length > 0 && <PhaseKey />}
+          {all.length > onScreen && (
+            <div class="pager">
+              <Pager first={from} shown={shown} all={all.length} go={setFrom} />
+            </div>
+          )}
         </div>
       )}
       <Table
@@ -362,6 +373,7 @@ function RoundsTable({ of: r }: { of: Report }) {
         head={
           <>
             <th class="n">round</th>
+            {timed.length > 0 && <th class="wide">time by phase</th>}
             <th>participants{weights && " and weights"}</th>
             <th class="n">took</th>
             <th class="n">loss</th>
@@ -376,9 +388,16 @@ function RoundsTable({ of: r }: { of: Report }) {
         {all.slice(from + shown, onPaper).map((x) => row(x, true))}
       </Table>
       {all.length > onPaper && <p class="paper soft small">{many(onPaper, "round")} of {count(all.length)} are on paper; the screen has all.</p>}
+      {timed.length > 0 && timed.length < all.length && (
+        <p class="soft small">
+          How long phases took, and which attempts failed, is known of {many(timed.length, "round")} of {count(all.length)}: SNs keep the newest, and older ones evenly.
+        </p>
+      )}
     </div>
   );
 }
+
+const isTimed = (x: Round): x is Round & Timed => !!x.durations_ms;
 
 /** The participants of a round, each with its weight where weights are known and differ. */
 function parts(x: Round): string[] {

@@ -1,7 +1,7 @@
 // Rounds as a timeline: how long each part took, attempts and why one failed, and who contributed.
 import { Component } from "preact";
 import { useState } from "preact/hooks";
-import type { History, HistoryRound } from "./documents.gen";
+import type { Failed, History, HistoryRound } from "./documents.gen";
 import { count, many, measure, size, span } from "./format";
 import { Pager, usePages } from "./paged";
 import { Cut, Digest, Names, Table, Time } from "./parts";
@@ -11,11 +11,14 @@ import { metricName } from "./words";
 export const phases = ["waiting", "training", "exchange", "commit"] as const;
 const drawn = ["training", "waiting", "exchange", "commit"] as const; // in the order of time
 
+/** A round of which it is known how long its phases took. */
+export type Timed = Pick<HistoryRound, "durations_ms">;
+
 /** How long what is known of a round took. */
-const known = (r: HistoryRound) => phases.reduce((sum, p) => sum + (r.durations_ms[p] ?? 0), 0);
+const known = (r: Timed) => phases.reduce((sum, p) => sum + (r.durations_ms[p] ?? 0), 0);
 
 /** How long a round took; null where no more than its exchange is known. */
-export const took = (r: HistoryRound) => (r.durations_ms.waiting === null && r.durations_ms.training === null ? null : known(r));
+export const took = (r: Timed) => (r.durations_ms.waiting === null && r.durations_ms.training === null ? null : known(r));
 
 export function Rounds({ of, going }: { of: History; going: boolean }) {
   const [failedOnly, setFailed] = useState(false);
@@ -28,14 +31,7 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
   return (
     <div class="rounds">
       <div class="bar-tools">
-        <p class="key small soft">
-          {drawn.map((p) => (
-            <span key={p}>
-              <i class={`swatch phase ${p}`} aria-hidden="true" />
-              {p}
-            </span>
-          ))}
-        </p>
+        <PhaseKey />
         <div class="pager">
           {failed > 0 && (
             <button type="button" class="quiet" aria-pressed={failedOnly} onClick={() => (setFailed(!failedOnly), pages.go(0))}>
@@ -95,11 +91,7 @@ class Round extends Component<RoundProps> {
         </th>
         <td class="wide">
           <Phases of={r} full={full} />
-          {r.failed.map((f) => (
-            <p class="failed small" key={f.attempt}>
-              attempt {f.attempt} failed{f.blamed && ` by ${f.blamed}`}: {f.reason}
-            </p>
-          ))}
+          <FailedAttempts of={r.failed} />
         </td>
         <td class="n">{span(took(r))}</td>
         <td class="n"><Merged of={r} what="loss" awaited={loss} /></td>
@@ -144,15 +136,42 @@ export function PlainMeans({ of }: { of: HistoryRound[] }) {
 
 const members = (r: HistoryRound) => r.peers.filter((p) => p.contributed).map((p) => p.node);
 
+/** Which colour stands for which phase. */
+export function PhaseKey() {
+  return (
+    <p class="key small soft">
+      {drawn.map((p) => (
+        <span key={p}>
+          <i class={`swatch phase ${p}`} aria-hidden="true" />
+          {p}
+        </span>
+      ))}
+    </p>
+  );
+}
+
+/** Why attempts of a round failed before that which succeeded. */
+export function FailedAttempts({ of }: { of: Pick<Failed, "attempt" | "blamed" | "reason">[] }) {
+  return (
+    <>
+      {of.map((f) => (
+        <p class="failed small" key={f.attempt}>
+          attempt {f.attempt} failed{f.blamed && ` by ${f.blamed}`}: {f.reason}
+        </p>
+      ))}
+    </>
+  );
+}
+
 /** The length of a whole bar: longer than most, so that one long wait does not hide all others. */
-function scale(rounds: HistoryRound[]): number {
+export function scale(rounds: Timed[]): number {
   const all = rounds.map(known).sort((a, b) => a - b);
   const most = all[Math.floor(0.88 * (all.length - 1))] ?? 1;
   const max = all.at(-1) ?? 1;
   return Math.max(1, max <= 2 * most ? max : 1.25 * most);
 }
 
-function Phases({ of, full }: { of: HistoryRound; full: number }) {
+export function Phases({ of, full }: { of: Timed; full: number }) {
   let x = 0;
   const words = drawn.map((p) => `${p} ${span(of.durations_ms[p])}`).join(", ");
   const total = known(of);

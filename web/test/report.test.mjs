@@ -62,7 +62,11 @@ describe("report", { skip: !there && "Chromium is missing", concurrency: false }
       assert.match(peers[2], /failed$/);
       const rounds = await rows(page, "Rounds");
       assert.deepEqual(rounds.map((x) => x.split(" ")[0]), ["4", "3", "2", "1"]);
-      assert.match(rounds[2], /^2 \(final\) sl-0 250 ms 0\.6200 0\.3800 3 9f9f9f9f9f9f$/);
+      assert.match(rounds[2], /^2 \(final\) attempt 1 failed by sl-1: sl-1 sent <nothing> attempt 2 failed: no peer answered sl-0 250 ms 0\.6200 0\.3800 3 9f9f9f9f9f9f$/);
+      assert.match(rounds[1], /^3 – sl-0, sl-1 /);
+      assert.deepEqual(await page.locator("svg.phases").evaluateAll((all) => all.map((x) => x.getAttribute("aria-label"))), ["training 1.2 s, waiting 9 ms, exchange 247 ms, commit 3 ms", "training –, waiting 40 ms, exchange 500 ms, commit 3 ms"]);
+      assert.deepEqual(await text(page, ".rounds .key span"), ["training", "waiting", "exchange", "commit"]);
+      assert.match(await page.locator(".rounds > p").last().innerText(), /is known of 2 rounds of 4/);
       assert.match((await rows(page, "What each peer contributed"))[1], /^sl-1 3 of 4 –/);
       assert.match((await rows(page, "Time and traffic"))[0], /^sl-0 5\.0 s 2\.0 s 40 % 1\.23 MB 1\.00 kB$/);
       const made = (await text(page, "#made .facts > div")).join("\n");

@@ -29,7 +29,7 @@ export function grown(peers, rounds) {
     title, x, spread: true,
     curves: [...names.map((name, k) => ({ name, values: x.map((i) => f(wave(i, k) - 0.1 - 0.01 * k)) })), { name: "", values: x.map((i) => f(wave(i, 0))) }],
   }));
-  r.rounds = x.map((i) => ({ round: i, attempt: 1, participants: names.filter((_, k) => (i + k) % 9), weights: names.map((_, k) => 100 + k).filter((_, k) => (i + k) % 9), seconds: 0.3 + (i % 7) / 10, digest: i.toString(16).padStart(2, "0").repeat(32).slice(0, 64), final: i === rounds, loss: 0.2, metric: 0.9 }));
+  r.rounds = x.map((i) => ({ round: i, attempt: 1, participants: names.filter((_, k) => (i + k) % 9), weights: names.map((_, k) => 100 + k).filter((_, k) => (i + k) % 9), seconds: 0.3 + (i % 7) / 10, digest: i.toString(16).padStart(2, "0").repeat(32).slice(0, 64), final: i === rounds, loss: 0.2, metric: 0.9, ...(i % 3 && { durations_ms: { waiting: 20 * (i % 9), training: 900 + 30 * (i % 11), exchange: 300 + 20 * (i % 5), commit: 4 } }) }));
   return r;
 }
 

@@ -62,6 +62,7 @@ func (r *run) collect() *report.Page {
 	}
 	s.Summarise(page.Peers, int64(min(c.GetCommitted().GetRound(), 1<<40)))
 	page.Rounds = report.MergeRounds(weighed(committed(status), r.rounds), page.Peers)
+	report.AddPast(page.Rounds, r.past)
 	s.Contribute(page.Rounds)
 	return page
 }

@@ -29,10 +29,11 @@ type run struct {
 	outputs  []*output // by peer
 	started  time.Time
 	progress *progress
-	python   launch.Package // of baselines
-	failed   map[int]bool   // peers whose program failed
-	rounds   []report.Round // of the ledger
-	whole    bool           // all programs have ended, and enough of them well
+	python   launch.Package        // of baselines
+	failed   map[int]bool          // peers whose program failed
+	rounds   []report.Round        // of the ledger
+	past     map[int64]report.Past // how rounds went, by their numbers
+	whole    bool                  // all programs have ended, and enough of them well
 
 	mu       sync.Mutex
 	failures []failure         // why, in the order in which they failed
@@ -142,6 +143,10 @@ func (r *run) swarm(ctx context.Context) error {
 	err = r.wait(ctx)
 	stop() // with one more look, so that the last rounds are on the page
 	r.rounds = ledgerRounds(ctx, api, r.progress.contract())
+	var pastErr error
+	if r.past, pastErr = pastRounds(ctx, api, r.progress.contract()); pastErr != nil {
+		r.board.Log("the report will not say how long the phases of rounds took: " + pastErr.Error())
+	}
 	return err
 }
 

@@ -46,6 +46,12 @@ func (fakeAPI) CreateContract(_ context.Context, name string, rules *swarmv1.Rul
 	return &swarmv1.ContractView{Name: name, Rules: rules}, nil
 }
 
+// GetHistory has the second round, whose first attempt failed.
+func (fakeAPI) GetHistory(context.Context, string, uint64, uint32) (*swarmv1.GetHistoryResponse, error) {
+	training := uint64(1200)
+	return &swarmv1.GetHistoryResponse{Rounds: []*swarmv1.HistoryRound{{Round: 2, TrainingMs: &training, Failed: []*swarmv1.HistoryFailure{{Attempt: 1, Blamed: "sl-1", Reason: "it sent\nnothing"}}}}}, nil
+}
+
 // ReadLedger has the two rounds, with other weights in the second.
 func (fakeAPI) ReadLedger(_ context.Context, w io.Writer) (int64, error) {
 	var n int
@@ -214,6 +220,9 @@ func TestRunTrainsAndReports(t *testing.T) {
 	html, err := os.ReadFile(filepath.Join(f.cfg.Out, "report.html"))
 	if err != nil || !bytes.Contains(html, []byte(`"charts":[{"title":"`)) {
 		t.Errorf("report.html: %v", err)
+	}
+	if want := `"durations_ms":{"waiting":null,"training":1200,"exchange":null,"commit":null},"failed":[{"attempt":1,"blamed":"sl-1","reason":"it sent nothing"}]`; bytes.Count(html, []byte(want)) != 1 {
+		t.Errorf("report.html does not have %s once", want)
 	}
 	for _, want := range []string{"logs/sn-1.log", "logs/authority.log", "sl-1/program.log", "sl-1/local-only/train.sh"} {
 		if _, err := os.Stat(filepath.Join(f.cfg.Out, want)); err != nil {

@@ -40,6 +40,13 @@ func page() *report.Page {
 	}
 	p := &report.Page{Peers: peers, Summary: report.Summary{Project: "digits", State: report.Finished, Warnings: []report.Warning{{Text: "sl-1 is <idle>"}, {Text: "give more data", Advice: true}}, Program: "train.py", Platform: "PYT", Contract: "<b>c</b>", WallSeconds: 12.34, Started: "2026-01-01T00:00:00Z"}}
 	p.Rounds = report.MergeRounds([]report.Round{{Round: 2, Attempt: 3, Participants: []string{"sl-0"}, Weights: []int64{2}, Seconds: 0.25, Digest: strings.Repeat("9f", 32), Final: true}}, peers)
+	report.AddPast(p.Rounds, map[int64]report.Past{
+		1: {Phases: report.Phases{Waiting: ptr(uint64(40)), Exchange: ptr(uint64(500)), Commit: ptr(uint64(3))}},
+		2: {Phases: report.Phases{Waiting: ptr(uint64(9)), Training: ptr(uint64(1200)), Exchange: ptr(uint64(247)), Commit: ptr(uint64(3))}, Failed: []report.FailedAttempt{
+			{Attempt: 1, Blamed: "sl-1", Reason: "sl-1 sent <nothing>"}, {Attempt: 2, Reason: "no peer answered"},
+		}},
+		9: {},
+	})
 	p.Summary.Summarise(peers, 4)
 	p.Summary.Contribute(p.Rounds)
 	return p
@@ -191,6 +198,9 @@ func TestPage(t *testing.T) {
 	if got := r.Rounds[1]; !got.Final || got.Participants[0] != "sl-0" || got.Seconds != 0.25 || len(r.Rounds[0].Weights) != 0 || r.Rounds[0].Weights == nil {
 		t.Errorf("rounds: %+v", r.Rounds)
 	}
+	if got := r.Rounds[1]; *got.Durations.Training != 1200 || len(got.Failed) != 2 || got.Failed[0].Reason != "sl-1 sent <nothing>" || r.Rounds[2].Durations != nil || len(r.Rounds) != 4 {
+		t.Errorf("how rounds went: %+v", r.Rounds)
+	}
 	for _, want := range []string{"versions: python 3.11, torch 1.13", "batches between merges (syncFrequency): 4", "training contract: <b>c</b>", "ledger): 1b1b"} {
 		if !strings.Contains(facts(r), want) {
 			t.Errorf("facts lack %q:\n%s", want, facts(r))
@@ -325,5 +335,23 @@ func TestPageOfALongTraining(t *testing.T) {
 	r, html := written(t, &p)
 	if len(html) > 1<<20 || len(r.Charts[0].X) > 3000 {
 		t.Errorf("page is %d bytes with %d points", len(html), len(r.Charts[0].X))
+	}
+}
+
+// How 500 of many rounds went is a small part of the page.
+func TestPageOfManyRoundsThatFailed(t *testing.T) {
+	var p report.Page
+	past := map[int64]report.Past{}
+	for n := range int64(10_000) {
+		p.Rounds = append(p.Rounds, report.Round{Round: n + 1, Participants: []string{"sl-0"}, Digest: strings.Repeat("9f", 32)})
+		if n%20 == 0 {
+			past[n+1] = report.Past{Phases: report.Phases{Waiting: ptr(uint64(n)), Training: ptr(uint64(n)), Exchange: ptr(uint64(n)), Commit: ptr(uint64(n))}, Failed: []report.FailedAttempt{{Attempt: 1, Reason: strings.Repeat("r", 300)}}}
+		}
+	}
+	_, without := written(t, &p)
+	report.AddPast(p.Rounds, past)
+	r, html := written(t, &p)
+	if more := len(html) - len(without); more < 500*300 || more > 256<<10 || r.Rounds[20].Durations == nil || r.Rounds[21].Durations != nil {
+		t.Errorf("%d bytes more than %d", more, len(without))
 	}
 }

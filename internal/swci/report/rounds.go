@@ -10,15 +10,47 @@ import (
 
 // Round is one committed round as the page shows it.
 type Round struct {
-	Round        int64    `json:"round"`
-	Attempt      int64    `json:"attempt"` // 0 when unknown
-	Participants []string `json:"participants"`
-	Weights      []int64  `json:"weights"` // of the participants, in their order; nil when not known
-	Seconds      float64  `json:"seconds"` // from plan to commit; 0 when unknown
-	Digest       string   `json:"digest"`
-	Final        bool     `json:"final"`
-	Loss         *float64 `json:"loss"` // mean over the peers that measured the round's model
-	Metric       *float64 `json:"metric"`
+	Round        int64           `json:"round"`
+	Attempt      int64           `json:"attempt"` // 0 when unknown
+	Participants []string        `json:"participants"`
+	Weights      []int64         `json:"weights"` // of the participants, in their order; nil when not known
+	Seconds      float64         `json:"seconds"` // from plan to commit; 0 when unknown
+	Digest       string          `json:"digest"`
+	Final        bool            `json:"final"`
+	Loss         *float64        `json:"loss"` // mean over the peers that measured the round's model
+	Metric       *float64        `json:"metric"`
+	Durations    *Phases         `json:"durations_ms,omitempty"` // nil when not known
+	Failed       []FailedAttempt `json:"failed,omitempty"`       // attempts before that which succeeded, as far as they are known
+}
+
+// Phases are how long the parts of a round took, in milliseconds, each nil when not known.
+type Phases struct {
+	Waiting  *uint64 `json:"waiting"`
+	Training *uint64 `json:"training"`
+	Exchange *uint64 `json:"exchange"`
+	Commit   *uint64 `json:"commit"`
+}
+
+// FailedAttempt is an attempt of a round that was given up.
+type FailedAttempt struct {
+	Attempt uint64 `json:"attempt"`
+	Blamed  string `json:"blamed"` // node that it failed by; empty: nobody is known
+	Reason  string `json:"reason"`
+}
+
+// Past is how a round went, as SNs keep it beside the ledger.
+type Past struct {
+	Phases Phases
+	Failed []FailedAttempt
+}
+
+// AddPast adds how rounds went, by their numbers.
+func AddPast(rounds []Round, past map[int64]Past) {
+	for i := range rounds {
+		if p, ok := past[rounds[i].Round]; ok {
+			rounds[i].Durations, rounds[i].Failed = &p.Phases, p.Failed
+		}
+	}
 }
 
 // Contribute fills in what each peer contributed, as far as the rounds' weights are known.

@@ -172,7 +172,7 @@ function Explanation({ of, status }: { of: Explain; status: Status }) {
       </ul>
       {said.filter(advice).map((l) => (
         <p key={l} class="soft">
-          <State tone="off">advice</State> {l}
+          <State tone="off">advice</State> <Words text={l} />
         </p>
       ))}
       {of.training_warnings.map((w) => (
