@@ -2,7 +2,6 @@ package spire
 
 import (
 	"context"
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	agentv1 "github.com/spiffe/spire-api-sdk/proto/spire/api/server/agent/v1"
 	bundlev1 "github.com/spiffe/spire-api-sdk/proto/spire/api/server/bundle/v1"
 	entryv1 "github.com/spiffe/spire-api-sdk/proto/spire/api/server/entry/v1"
+	localauthorityv1 "github.com/spiffe/spire-api-sdk/proto/spire/api/server/localauthority/v1"
 	"github.com/spiffe/spire-api-sdk/proto/spire/api/types"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -43,6 +43,7 @@ type Server struct {
 	agents  agentv1.AgentClient
 	bundles bundlev1.BundleClient
 	entries entryv1.EntryClient
+	local   localauthorityv1.LocalAuthorityClient
 	health  grpc_health_v1.HealthClient
 }
 
@@ -69,7 +70,7 @@ func dialServer(socket string) (*Server, error) {
 	}
 	return &Server{
 		socket: socket, conn: conn, agents: agentv1.NewAgentClient(conn), bundles: bundlev1.NewBundleClient(conn),
-		entries: entryv1.NewEntryClient(conn), health: grpc_health_v1.NewHealthClient(conn),
+		entries: entryv1.NewEntryClient(conn), local: localauthorityv1.NewLocalAuthorityClient(conn), health: grpc_health_v1.NewHealthClient(conn),
 	}, nil
 }
 
@@ -109,7 +110,8 @@ func (s *Server) Bundle(ctx context.Context) (pemBytes []byte, trustDomain strin
 // Counts is how much a server has.
 type Counts struct {
 	Entries, Agents int
-	// CANotAfter is when the newest certificate expires with which the server may sign.
+	// CANotAfter is when the certificate expires with which the server signs now, which may be below that of an upstream authority; zero: it
+	// does not say, as servers of old versions.
 	CANotAfter time.Time
 }
 
@@ -126,14 +128,11 @@ func (s *Server) Counts(ctx context.Context) (n Counts, err error) {
 	if err != nil {
 		return n, s.failed("count agents", err)
 	}
-	bundle, err := s.bundles.GetBundle(ctx, &bundlev1.GetBundleRequest{})
-	if err != nil {
-		return n, s.failed("get trust bundle", err)
-	}
-	for _, a := range bundle.X509Authorities {
-		if cert, err := x509.ParseCertificate(a.Asn1); err == nil && cert.NotAfter.After(n.CANotAfter) {
-			n.CANotAfter = cert.NotAfter
-		}
+	switch ca, err := s.local.GetX509AuthorityState(ctx, &localauthorityv1.GetX509AuthorityStateRequest{}); {
+	case err == nil && ca.GetActive() != nil:
+		n.CANotAfter = time.Unix(ca.Active.ExpiresAt, 0)
+	case err != nil && status.Code(err) != codes.Unimplemented:
+		return n, s.failed("get the state of the CA", err)
 	}
 	n.Entries, n.Agents = int(entries.Count), int(agents.Count)
 	return n, nil

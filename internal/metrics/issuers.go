@@ -26,7 +26,7 @@ const (
 
 // ofCA describes when a CA expires.
 func ofCA() *prometheus.Desc {
-	return desc("ca_expiry_timestamp_seconds", "When the newest CA certificate expires with which identities are signed.")
+	return desc("ca_expiry_timestamp_seconds", "When the CA certificate expires with which identities are signed now; with an upstream authority the one below that.")
 }
 
 // Authority tells of an embedded authority.
