@@ -156,7 +156,7 @@ func (c Operator) ExplainRight(ctx context.Context, r *swarmv1.ExplainRightReque
 	return call(ctx, c.Client, callOptions{}, swarmv1connect.RightsServiceClient.ExplainRight, r)
 }
 
-// GetRecentStatus is GetContractStatus with so many of the newest rounds at most.
+// GetRecentStatus is GetContractStatus with the newest rounds alone, at most that number of them.
 func (c Operator) GetRecentStatus(ctx context.Context, contract string, most uint32) (*swarmv1.GetContractStatusResponse, error) {
 	req := &swarmv1.GetContractStatusRequest{Contract: contract, Most: most}
 	return call(ctx, c.Client, callOptions{}, swarmv1connect.ContractServiceClient.GetContractStatus, req)

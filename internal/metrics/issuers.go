@@ -36,7 +36,7 @@ func (s *Server) Authority(status func() embedded.Status) {
 	}
 	var (
 		ca        = ofCA()
-		issued    = desc("svids_issued_total", "SVIDs that were issued, by the role whose socket they were had at.", "role")
+		issued    = desc("svids_issued_total", "SVIDs that were issued, by the role of the socket.", "role")
 		workloads = desc("workloads", "Programs that have a stream on which they are given SVIDs, by role.", "role")
 	)
 	s.register(described{[]*prometheus.Desc{ca, issued, workloads}, func(to chan<- prometheus.Metric) {

@@ -47,7 +47,7 @@ func (s *Session) shown(q *swarmv1.NoQuorum) error {
 	if seen := q.GetLeaderSeenUnixMs(); seen != 0 {
 		age = ago(s.Env.Now(), seen) + " ago"
 		if s.JSON { // who reads it again and again is told the same
-			age = "at " + time.UnixMilli(seen).UTC().Format("15:04:05 UTC")
+			age = "at " + time.UnixMilli(seen).UTC().Format("2006-01-02 15:04:05 UTC")
 		}
 	}
 	return exit.New(exit.NoLeader, q.GetRemedy(), "%s; this is what SN %s knew %s", text.Line(q.GetMessage()), text.Line(q.GetSn()), age)

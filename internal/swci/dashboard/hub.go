@@ -91,7 +91,7 @@ func (h *hub) run(ctx context.Context) {
 	tick := time.NewTicker(period / 4)
 	defer tick.Stop()
 	for {
-		h.hush()
+		h.noteSilence()
 		for name, s := range h.due() {
 			asking.Go(func() { h.renew(ctx, name, s) })
 		}
@@ -118,8 +118,8 @@ func (h *hub) due() map[string]*shown {
 	return out
 }
 
-// hush tells pages that no SN answers, where a question about the swarm goes on for long.
-func (h *hub) hush() {
+// noteSilence tells pages that no SN answers, where a question about the swarm goes on for long.
+func (h *hub) noteSilence() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()

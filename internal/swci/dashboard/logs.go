@@ -46,6 +46,8 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.following <- struct{}{}:
 		defer func() { <-s.following }()
+	case <-r.Context().Done():
+		return // the page has gone, or the dashboard ends
 	case <-time.After(logWait):
 		sendJSON(w, http.StatusServiceUnavailable, Acted{Error: fmt.Sprintf("%d logs are followed already", maxLogs), Remedy: "stop following one, on this page or another"})
 		return

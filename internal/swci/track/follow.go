@@ -168,13 +168,10 @@ func (f *Follower) turn(ctx context.Context) (done bool, err error) {
 		f.Say("the swarm answers again")
 	}
 	f.waiting = tries{}
-	if f.state.Run == 0 {
-		if f.Once {
-			return true, exit.New(exit.NotFound, "wait until its first program has begun, or leave out --once", "contract %s has not begun: nobody has said how its models are merged", f.state.Contract)
-		}
-		return false, nil
+	if f.state.Run == 0 && f.Once {
+		return true, exit.New(exit.NotFound, "wait until its first program has begun, or leave out --once", "contract %s has not begun: nobody has said how its models are merged", f.state.Contract)
 	}
-	return done, nil
+	return done, nil // also before it has begun, if no sink takes anything
 }
 
 // look asks how the training stands. A contract that is gone has no run.

@@ -229,3 +229,29 @@ func TestWrittenOfEachSink(t *testing.T) {
 		}
 	})
 }
+
+// refusing is a sink that takes nothing.
+type refusing struct{ track.Sink }
+
+// String implements fmt.Stringer.
+func (refusing) String() string { return "the sink" }
+
+// End implements track.Sink.
+func (refusing) End(context.Context, *track.State) error {
+	return exit.New(exit.Denied, "sign in", "it refuses")
+}
+
+// TestNothingToWaitFor: where no sink takes anything, a contract that has not begun is not waited for.
+func TestNothingToWaitFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newTracked(t, 10)
+		x.swarm.run = 0
+		ctx, late := context.WithTimeout(t.Context(), time.Hour)
+		defer late()
+		f := track.Follower{Config: track.Config{Source: x.swarm, Sinks: []track.Sink{refusing{}, refusing{}}, Say: func(string) {}}}
+		if _, err := f.Run(ctx); exit.Code(err) != exit.Denied {
+			t.Errorf("%v", err)
+		}
+	})
+}
