@@ -14,6 +14,7 @@ import (
 	"io"
 	"maps"
 	"math/big"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -254,7 +255,32 @@ func dashboard(t *testing.T) (all []shown) {
 	return all
 }
 
-// TestPrometheusScrapesASwarm: a real Prometheus reads three SNs, three SLs that train, a SWOP that runs a job, and the authority. Every panel of
+// freePort is one that nobody listens on, on all addresses.
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// operators starts a dashboard and SWCI in web mode, and returns where they serve their metrics.
+func (w *swarm) operators() (dashboard, programs string) {
+	w.T.Helper()
+	dashboard, programs = w.metricsAt(22), w.metricsAt(23)
+	by := []string{"--sn", w.Addr(1) + ":30304", "--identity", "embedded=" + w.Path("ca")}
+	w.Start(22, "dashboard", append([]string{"swarmctl", "dashboard", "--listen", w.Addr(22) + ":30309", "--metrics", dashboard}, by...)...).Sees("dashboard: http")
+	w.Start(23, "web", append([]string{"swarmctl", "run-swci", "--web", "--web-port", freePort(w.T), "--metrics", programs}, by...)...).Sees("SWCI WEB MODE")
+	return dashboard, programs
+}
+
+// TestPrometheusScrapesASwarm: a real Prometheus reads three SNs, three SLs that train, a SWOP that runs a job, the authority, a dashboard and SWCI in web mode. Every panel of
 // the dashboard shows something, no alert fires while all is well, and each fires for what causes it. What each tells is what promtool takes.
 func TestPrometheusScrapesASwarm(t *testing.T) {
 	e2etest.NeedPython(t)
@@ -269,11 +295,12 @@ func TestPrometheusScrapesASwarm(t *testing.T) {
 		targets = append(targets, w.metricsAt(i), w.metricsAt(10+i))
 	}
 	late, host := w.metricsAt(14), w.metricsAt(21)
-	targets = append(targets, host, issuer)
-	prom := w.prometheus(append(targets, late)...)
 	for _, p := range sns {
 		p.Sees(apiMarker)
 	}
+	board, programs := w.operators()
+	targets = append(targets, host, issuer, board, programs)
+	prom := w.prometheus(append(targets, late)...)
 	for i := 1; i <= 3; i++ {
 		batch := "BATCH_SECONDS=0.05"
 		if i == 2 {
@@ -368,8 +395,11 @@ func (p *prometheus) wellFed() {
 	for _, s := range p.query(`swarmd_node_info`) {
 		names[s.Metric["name"]] = true
 	}
-	if got := slices.Sorted(maps.Keys(names)); strings.Join(got, " ") != "authority sl-1 sl-2 sl-3 sn-1 sn-2 sn-3 swop-1" {
+	if got := slices.Sorted(maps.Keys(names)); strings.Join(got, " ") != "authority dashboard sl-1 sl-2 sl-3 sn-1 sn-2 sn-3 swop-1 web" {
 		p.w.T.Errorf("nodes: %v", got)
+	}
+	if own := p.query(`swarmd_svid_expiry_timestamp_seconds and on (instance) swarmd_node_info{name=~"dashboard|web"}`); len(own) != 2 {
+		p.w.T.Errorf("SVIDs of a dashboard and of web mode: %v", own)
 	}
 	if issued := p.query(`swarmd_svids_issued_total{role=~"sn|sl|swop"} > 0`); len(issued) != 3 {
 		p.w.T.Errorf("roles of which the authority has issued SVIDs: %v", issued)

@@ -139,8 +139,9 @@ func everything(t *testing.T) map[string]string {
 	talkToItself(t, s)
 	spireAt, answers := openSPIRE(t)
 	answers(func(context.Context) (spire.Counts, error) { return spire.Counts{CANotAfter: expires}, nil })
+	board, web := openOperators(t)
 	all := map[string]string{}
-	for _, at := range []string{at, openAuthority(t), spireAt} {
+	for _, at := range []string{at, openAuthority(t), spireAt, board, web} {
 		for _, m := range typeLine.FindAllStringSubmatch(read(t, at), -1) {
 			all[m[1]] = m[2]
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
+	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/swci/dashboard"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/local"
@@ -37,6 +38,7 @@ func dashboardCommands() []*Command {
 			&cli.StringFlag{Name: "page-key", Usage: "PEM `FILE` with its key"},
 			&cli.StringSliceFlag{Name: "bundle", Usage: "PEM `FILE` with CA certificates that signed when the swarm was founded, for signatures in the ledger; repeatable"},
 			&cli.BoolFlag{Name: "actions", Usage: "let the page approve and refuse tasks, in your name"},
+			metricsFlag("it"),
 		},
 		Run: runDashboard,
 	}}
@@ -68,18 +70,25 @@ func runDashboard(ctx context.Context, s *Session, args Args) error {
 	cfg.Invite = func(address string) { fmt.Fprintf(s.Env.Stdout, "dashboard: %s\n", address) }
 	cfg.Ended = dashboard.Link{Problem: "swarmctl dashboard was ended", Remedy: "start it again, and open the address that it prints"}
 	s.say("each address lets one browser in, once; until Ctrl-C")
-	return serveDashboard(ctx, s, target, cfg, ln, judge)
-}
-
-// serveDashboard serves a swarm's dashboard on ln until ctx ends; judge says how models are proven.
-func serveDashboard(ctx context.Context, s *Session, target Context, cfg dashboard.Config, ln net.Listener, judge audit.Options) error {
 	docs, done, err := openDocuments(ctx, s, target, cfg.Actions, judge)
 	if err != nil {
 		return err
 	}
 	defer done()
-	cfg.Documents, cfg.Fetch, cfg.Now, cfg.Hosts = docs, docs.fetchModel, s.Env.Now, pageHosts(ln.Addr().String(), cfg.Certificate)
-	return dashboard.New(cfg).Serve(ctx, ln)
+	m, err := openMetrics(ctx, s, args.Opts, "dashboard", docs.identity)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.Close() }() // its readers have gone by then, or are cut
+	server := docs.server(cfg, ln)
+	m.Dashboard(func() metrics.Board { return metrics.Board(server.Counts()) })
+	return server.Serve(ctx, ln)
+}
+
+// server is a dashboard that shows the documents on ln.
+func (d *documents) server(cfg dashboard.Config, ln net.Listener) *dashboard.Server {
+	cfg.Documents, cfg.Fetch, cfg.Now, cfg.Hosts = d, d.fetchModel, d.session.Env.Now, pageHosts(ln.Addr().String(), cfg.Certificate)
+	return dashboard.New(cfg)
 }
 
 // openDocuments opens the documents of a swarm, until done; actions says whether the page may act, and judge how models are proven.
@@ -130,7 +139,7 @@ func besideRun(ctx context.Context, s *Session, target Context, after string, sa
 		}
 		judge, err := foundedNow(ctx, &one, target)
 		if err == nil {
-			err = serveDashboard(ctx, &one, target, cfg, ln, judge)
+			err = serveBeside(ctx, &one, target, cfg, ln, judge)
 		}
 		if err != nil && ctx.Err() == nil {
 			say.Log("WARNING: the dashboard has ended: " + err.Error())
@@ -138,6 +147,16 @@ func besideRun(ctx context.Context, s *Session, target Context, after string, sa
 		_ = ln.Close() // it is closed, if it came to that
 	}()
 	return func() { cancel(); <-ended }, nil
+}
+
+// serveBeside serves a swarm's dashboard on ln until ctx ends; judge says how models are proven.
+func serveBeside(ctx context.Context, s *Session, target Context, cfg dashboard.Config, ln net.Listener, judge audit.Options) error {
+	docs, done, err := openDocuments(ctx, s, target, cfg.Actions, judge)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return docs.server(cfg, ln).Serve(ctx, ln)
 }
 
 // foundedNow is how the ledger of a swarm is judged that was founded a moment ago: by the CA certificates of the caller's own identity.

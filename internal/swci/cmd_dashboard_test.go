@@ -348,3 +348,31 @@ func TestDashboardBesideARun(t *testing.T) {
 		stop()
 	}
 }
+
+// TestDashboardMetrics: a dashboard tells Prometheus how much it does, and an address that can't be had ends it at once.
+func TestDashboardMetrics(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := ln.Addr().String()
+	for given, want := range map[string]string{at: "is in use by", "9464": "--metrics 9464: want HOST:PORT, such as 127.0.0.1:9464"} {
+		if err := dashboardTo(t.Context(), t, &fakeAPI{}, io.Discard, "--listen", "127.0.0.1:0", "--metrics", given); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--metrics %s: %v, want %q", given, err, want)
+		}
+	}
+	_ = ln.Close()
+	base, c := openDashboard(t, &fakeAPI{}, "--metrics", at)
+	for _, name := range []string{"nodes", "contract/c", "contract/none"} {
+		askDashboard(t, c, http.MethodGet, base+"api/doc/"+name, "")
+	}
+	told := askDashboard(t, http.DefaultClient, http.MethodGet, "http://"+at+"/metrics", "")
+	for _, want := range []string{
+		`swarmd_node_info{name="dashboard",role="swci"} 1`, "swarmd_dashboard_live 1", `swarmd_dashboard_streams{kind="page"} 0`, `swarmd_dashboard_documents_total{document="contract"} 2`,
+		`swarmd_dashboard_documents_failed_total{document="contract"} 1`, `swarmd_dashboard_documents_failed_total{document="nodes"} 0`, "process_resident_memory_bytes ",
+	} {
+		if !strings.Contains(told, want) {
+			t.Errorf("its metrics lack %q:\n%s", want, told)
+		}
+	}
+}

@@ -371,6 +371,7 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		{"one with no near spelling", "init", `unknown command "init"`, `"swarmctl local run"`, exit.Usage},
 		{"a list in the singular", "list task", `unknown command "list task"`, `did you mean "swarmctl list tasks"?`, exit.Usage},
 		{"another command goes on", "list context", `unknown command "list context"`, `did you mean "swarmctl list contexts"?`, exit.Usage},
+		{"metrics of a prompt", "run-swci --metrics 127.0.0.1:9464", "--metrics is for web mode", "give --web too", exit.Failed},
 		{"half a command", "get contract", "unknown command", "it goes on: swarmctl get contract status NAME", exit.Usage},
 		{"missing name", "get contract status", "NAME is missing", "swarmctl help get contract status", exit.Usage},
 		{"word too many", "list nodes now", `"now" is one word too many`, "help list nodes", exit.Usage},

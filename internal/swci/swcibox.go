@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
+	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
 	"github.com/swarmd/swarmd/internal/version"
@@ -30,6 +31,7 @@ func swciFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "web", Usage: "serve programs over HTTPS in place of the prompt: web mode"},
 		&cli.StringSliceFlag{Name: "web-client", Usage: "SPIFFE ID `PATTERN` of clients of web mode beside those with its own identity; repeatable"},
 		&cli.IntFlag{Name: "web-port", Value: webPort, Usage: "`PORT` of web mode"},
+		metricsFlag("web mode"),
 		&cli.StringFlag{Name: "runtime", EnvVars: []string{"SWARM_RUNTIME"}, Usage: "`KIND` process, in which the prompt is this process, or docker (default process)"},
 	}, boxFlags()...)
 }
@@ -71,6 +73,9 @@ func runSWCI(ctx context.Context, s *Session, args Args) error {
 		if err := shell.CheckScript(abs, o.String("init-script-name")); err != nil {
 			return err
 		}
+	}
+	if o.IsSet(metrics.Option) && !o.Bool("web") {
+		return exit.New(exit.Usage, "give --web too, or leave it out", "--metrics is for web mode: a prompt has none")
 	}
 	switch kind := strings.ToLower(o.String("runtime")); kind {
 	case "docker":

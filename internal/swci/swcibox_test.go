@@ -87,6 +87,11 @@ func TestPromptsContainer(t *testing.T) {
 			s.Args = append(s.Args, "--web=true", "--web-port=7", "--web-client=spiffe://d/swarm/swci/a", "--web-client=spiffe://d/swarm/swci/*")
 			s.Publish, s.Detach, s.Interactive = []string{"7:7"}, true, false
 		})},
+		{"metrics of web mode", strings.Fields("--web --metrics 127.0.0.1:9464 -p 7:7"), with(func(s *component.Spec) {
+			s.Args = append(s.Args, "--metrics=:9464", "--web=true")
+			s.Publish = []string{"7:7", "127.0.0.1:9464:9464"}
+			s.Vars = []string{"SWARM_IN_CONTAINER=1", "XDG_STATE_HOME=/tmp/state", "HOME=/tmp", "TERM=vt100", "SWARM_PROG=run-swci", "SWARM_METRICS_LOCAL=1"}
+		})},
 		{"SNs and files", strings.Fields("--sn a:1 --sn b:2 --trust-domain x --cert c.pem --key " + dir + "/k.pem --cert-roles cn"), with(func(s *component.Spec) {
 			s.Args = append(s.Args, "--sn=a:1", "--sn=b:2", "--trust-domain=x", "--cert="+dir+"/c.pem", "--key="+dir+"/k.pem", "--cert-roles=cn")
 			s.Files = []string{dir + "/c.pem", dir + "/k.pem"}

@@ -14,6 +14,7 @@ import (
 	idpattern "github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/cmdline"
+	"github.com/swarmd/swarmd/internal/metrics"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
 	"github.com/swarmd/swarmd/internal/swci/web"
@@ -212,9 +213,17 @@ func (s *Session) runWeb(ctx context.Context, opts *cli.Context) error {
 	if err != nil {
 		return exit.New(exit.Failed, "give another port with --web-port", "web mode: %w", err)
 	}
-	fmt.Fprintf(s.Env.Stdout, "SWCI WEB MODE : %s as %s\n", ln.Addr(), source.ID())
-	return web.New(web.Config{
+	server := web.New(web.Config{
 		Source: source, Domains: domains, Clients: clients, Runner: newWebClients(s, p), Dir: p.dir, Longest: longest,
 		Log: slog.New(slog.NewTextHandler(s.Env.Stderr, nil)),
-	}).Serve(ctx, ln)
+	})
+	m, err := openMetrics(ctx, s, opts, "web", source.Status)
+	if err != nil {
+		_ = ln.Close()
+		return err
+	}
+	defer func() { _ = m.Close() }() // its readers have gone by then, or are cut
+	m.Web(func() metrics.Programs { return metrics.Programs(server.Counts()) })
+	fmt.Fprintf(s.Env.Stdout, "SWCI WEB MODE : %s as %s\n", ln.Addr(), source.ID())
+	return server.Serve(ctx, ln)
 }

@@ -25,6 +25,7 @@ type SWCI struct {
 	Web          bool     `option:"web"`              // serves programs in place of a prompt
 	WebPort      int      `option:"web-port"`         // where; 0: the default
 	WebClients   []string `option:"web-client"`       // SPIFFE ID patterns of those who may use it
+	Metrics      Metrics  `option:"metrics,host"`     // of web mode
 	TrustDomains []string `option:"trust-domain"`     // foreign ones
 	SPIFFEPrefix string   `option:"spiffe-prefix"`
 	Certificates
@@ -52,6 +53,9 @@ func (o *SWCI) Component(env Env) (component.Spec, error) {
 		s.Vars[len(s.Vars)-1] = "TERM=" + term
 	}
 	s.Vars = append(s.Vars, programVar(env)...)
+	if err := o.Metrics.publish(&s); err != nil {
+		return s, err
+	}
 	if o.UsrDir != "" {
 		source, err := HostDir("usr-dir", o.UsrDir, "path", readable)
 		if err != nil {

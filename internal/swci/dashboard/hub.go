@@ -51,6 +51,7 @@ type hub struct {
 	follows bool             // changes of the swarm's state are told
 	told    time.Time        // when one was last
 	version uint64           // of histories, counted up with each answer
+	tally   tally
 }
 
 // shown is a document that pages show.
@@ -75,7 +76,7 @@ type reader struct {
 func newHub(docs Documents, now func() time.Time) *hub {
 	h := &hub{
 		docs: docs, now: now, wake: make(chan struct{}, 1), slot: make(chan struct{}, maxAsking), slow: make(chan struct{}, maxSlow), vital: make(chan struct{}, maxAsking), shown: map[string]*shown{}, readers: map[*reader]bool{},
-		lost: map[string]error{},
+		lost: map[string]error{}, tally: newTally(),
 	}
 	h.link = Link{State: "live", Since: h.stamp()}
 	return h
@@ -217,6 +218,9 @@ func (h *hub) question(ctx context.Context, name string) (doc Document, lost err
 		doc.Value, err = h.docs.Get(asked, name)
 		cancel()
 		<-slot
+		if doc.Value != nil || ctx.Err() == nil { // else who asked has gone
+			h.count(name, doc.Value != nil)
+		}
 	case <-ctx.Done():
 		err = ctx.Err()
 	}

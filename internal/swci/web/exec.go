@@ -59,6 +59,12 @@ func (s *Server) run(r *http.Request, line string) (elements []string) {
 	defer cancel()
 	client, begun := s.client(r), time.Now()
 	lines, err := s.cfg.Runner.Do(ctx, client, line)
+	s.count(func(c *Counts) *uint64 {
+		if err != nil {
+			return &c.Failed
+		}
+		return &c.Done
+	})
 	s.cfg.Log.Info("command", "client", client, "command", s.cfg.Runner.Subject(line), "failed", err != nil, "took", time.Since(begun).Round(time.Millisecond))
 	return content(lines, err != nil)
 }

@@ -64,6 +64,30 @@ type Server struct {
 	stopped  bool
 	requests map[string]int // in the server, by client
 	total    int            // of them
+	counts   Counts         // without those that are under way
+}
+
+// Counts is what a server does now, and what it has done.
+type Counts struct {
+	Requests     int // under way
+	Done, Failed uint64
+	Refused      uint64 // requests of who is no client, and beyond the bounds
+}
+
+// Counts returns what the server does now, and what it has done.
+func (s *Server) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counts
+	c.Requests = s.total
+	return c
+}
+
+// count has one more counted of what n returns.
+func (s *Server) count(n func(c *Counts) *uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*n(&s.counts)++
 }
 
 // New returns a server; Serve runs it.
@@ -125,11 +149,13 @@ func (s *Server) handler() http.Handler {
 		client, err := s.admit(r)
 		if err != nil {
 			s.cfg.Log.Warn("client refused", "client", client, "error", err)
+			s.count(func(c *Counts) *uint64 { return &c.Refused })
 			turnAway(w, http.StatusForbidden, err.Error())
 			return
 		}
 		leave, err := s.enter(client)
 		if err != nil {
+			s.count(func(c *Counts) *uint64 { return &c.Refused })
 			turnAway(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}

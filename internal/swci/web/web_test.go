@@ -47,6 +47,7 @@ type place struct {
 	domains   identity.Domains
 	url, dir  string
 	log       *bytes.Buffer
+	server    *web.Server
 	stop      context.CancelFunc
 	ended     chan error
 }
@@ -80,7 +81,8 @@ func serve(t *testing.T, run prompt, noDir bool) *place {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	p.stop = stop
-	go func() { p.ended <- web.New(cfg).Serve(ctx, ln) }()
+	p.server = web.New(cfg)
+	go func() { p.ended <- p.server.Serve(ctx, ln) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-p.ended; err != nil {
@@ -180,6 +182,9 @@ func TestExec(t *testing.T) {
 	if log := p.log.String(); !strings.Contains(log, `client=spiffe://a.example/swarm/swci/ada command="RESET CONTRACT C" failed=true`) {
 		t.Errorf("log:\n%s", log)
 	}
+	if got, want := p.server.Counts(), (web.Counts{Done: 4, Failed: 2}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
 }
 
 func TestExecRefusals(t *testing.T) {
@@ -261,6 +266,9 @@ func TestClients(t *testing.T) {
 		if resp.StatusCode == http.StatusOK {
 			t.Error("plain HTTP is answered")
 		}
+	}
+	if got, want := p.server.Counts(), (web.Counts{Done: 2, Refused: 2}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }
 
