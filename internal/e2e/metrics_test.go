@@ -27,6 +27,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
@@ -318,6 +320,20 @@ func TestPrometheusScrapesASwarm(t *testing.T) {
 	})
 	prom.until("all SNs to be up", func() bool { return len(prom.query(`count by (name) (swarmd_node_up == 1) == 3`)) == 7 })
 	prom.wellFed()
+
+	// A disk that is gone, on which the host keeps what runs there.
+	jobs, gone := w.Path("swop1", "tasks", "jobs"), w.Path("gone")
+	swap := func() {
+		if err := unix.Renameat2(unix.AT_FDCWD, jobs, unix.AT_FDCWD, gone, unix.RENAME_EXCHANGE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(gone, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	swap()
+	prom.fires("SwarmdTasksUnseen", "instance", host)
+	swap()
 	w.says(0, "cancel job long")
 	prom.until("no members of the job", func() bool {
 		return len(prom.query(`sum(swarmd_task_members) == 0`)) == 1 && len(prom.query(`swarmd_assignments{phase="over"} == 1`)) == 3

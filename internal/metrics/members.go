@@ -35,7 +35,7 @@ func (s *Server) Members(types func(swop.Given) map[string]work.Type) func(swop.
 		m := &members{
 			found: map[kind]int{}, failed: map[string]bool{},
 			count:    desc("task_members", "Members of tasks of which something is on this host, containers or processes, by type of task and state.", "task_type", "state"),
-			failures: desc("task_look_failed", "1: the host could not see what runs for tasks of a type, as its container engine does not answer.", "task_type"),
+			failures: desc("task_look_failed", "1: the host could not see what runs for tasks of a type, as its container engine does not answer, or its disk.", "task_type"),
 		}
 		made := types(given)
 		for name, t := range made {
