@@ -62,7 +62,7 @@ func (w *swarm) prometheus(targets ...string) *prometheus {
 	if strings.Count(short, "for: 1s") < 5 || !strings.Contains(short, " > 0") || !strings.Contains(short, "[2s])") {
 		w.T.Fatal("the rules have another form: they are not made short")
 	}
-	config := fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: swarmd\n  static_configs: [{targets: [%q]}]\n",
+	config := fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: swarmd\n  static_configs: [{targets: [%q], labels: {swarm: e2e}}]\n",
 		strings.Join(targets, `", "`))
 	config = strings.ReplaceAll(config, `\"`, `"`)
 	for name, text := range map[string]string{"rules.yml": short, "prometheus.yml": config} {
@@ -230,20 +230,43 @@ type shown struct {
 	labels []string // that its legend names
 }
 
-// dashboard is what the dashboard's panels show.
-func dashboard(t *testing.T) (all []shown) {
+// choice is what Grafana asks Prometheus for the values of one of the dashboard's variables.
+type choice struct{ metric, label string }
+
+// dashboard is what the dashboard's panels show, and what can be chosen.
+func dashboard(t *testing.T) (all []shown, choices []choice) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "deploy", "prometheus", "grafana-dashboard.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var d struct {
+		Templating struct {
+			List []struct {
+				Type  string
+				Query json.RawMessage
+			}
+		}
 		Panels []struct {
 			Targets []struct{ Expr, LegendFormat string }
 		}
 	}
 	if err := json.Unmarshal(raw, &d); err != nil {
 		t.Fatal(err)
+	}
+	for _, v := range d.Templating.List {
+		if v.Type != "query" {
+			continue
+		}
+		var q struct{ Query string }
+		if err := json.Unmarshal(v.Query, &q); err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(q.Query)
+		if m == nil {
+			t.Fatalf("a variable is asked for by %s", q.Query)
+		}
+		choices = append(choices, choice{m[1], m[2]})
 	}
 	for _, p := range d.Panels {
 		for _, x := range p.Targets {
@@ -254,7 +277,7 @@ func dashboard(t *testing.T) (all []shown) {
 			all = append(all, one)
 		}
 	}
-	return all
+	return all, choices
 }
 
 // freePort is one that nobody listens on, on all addresses.
@@ -393,7 +416,14 @@ func TestPrometheusScrapesASwarm(t *testing.T) {
 // wellFed wants every expression of the dashboard to show something, with the labels that its legend names.
 func (p *prometheus) wellFed() {
 	p.w.T.Helper()
-	for _, x := range dashboard(p.w.T) {
+	panels, choices := dashboard(p.w.T)
+	for _, c := range choices {
+		var values []string
+		if err := p.ask("label/"+c.label+"/values?match[]="+c.metric, &values); err != nil || len(values) != 1 || values[0] != "e2e" {
+			p.w.T.Errorf("what can be chosen of %s: %v, %v", c.label, values, err)
+		}
+	}
+	for _, x := range panels {
 		found := p.query(x.expr)
 		if len(found) == 0 { // rates need two scrapes within their time, and quantiles something that happened in it
 			p.until("anything of "+x.expr, func() bool { found = p.query(x.expr); return len(found) > 0 })
