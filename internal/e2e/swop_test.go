@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -162,6 +163,29 @@ func (w *swarm) logs(task string, direct map[*e2etest.Proc]bool) {
 	}
 }
 
+// figures holds that an SN and a SWOP say what their machine has and uses, and that an SL which a task has started says it to nobody.
+func (w *swarm) figures(sn, swop, sl string) {
+	w.T.Helper()
+	for _, name := range []string{sn, swop} {
+		var got struct {
+			Node    string
+			Figures map[string]any
+		}
+		code, out := w.swarmctl("get", "node", name, "-o", "json")
+		if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || got.Node != name {
+			w.T.Fatalf("get node %s: exit code %d, %v\n%s", name, code, err, out)
+		}
+		for _, key := range []string{"cpus", "memory_total_bytes", "memory_available_bytes", "daemon_memory_bytes", "disk_total_bytes"} {
+			if n, _ := got.Figures[key].(float64); n <= 0 {
+				w.T.Errorf("%s reports %s as %v", name, key, got.Figures[key])
+			}
+		}
+	}
+	if code, out := w.swarmctl("get", "node", sl); code != 4 || !strings.Contains(out, sl+" hands out no figures, which go where its log goes: ") {
+		w.T.Errorf("get node %s: exit code %d\n%s", sl, code, out)
+	}
+}
+
 // TestTwoSWOPsTrain holds that one assignment starts a training on two hosts of two SLs each, whose programs have the task's arguments and whose logs come from the hosts themselves, that a
 // SWOP that is killed meanwhile takes up what lives, also without the port of its file server, and that nothing is left.
 func TestTwoSWOPsTrain(t *testing.T) {
@@ -183,6 +207,7 @@ func TestTwoSWOPsTrain(t *testing.T) {
 		return err == nil && strings.Contains(string(raw), `"round": 1`)
 	})
 	w.logs("train", map[*e2etest.Proc]bool{first: true, second: true})
+	w.figures("sn-1", "swop-1", "swop-1-sl-0")
 	said := fmt.Sprintf("arguments ['--lr', '0.1', '-u', 'a $b', '--data=%s']", w.Path("private/x"))
 	if _, out := w.swarmctl("get", "logs", "train", "--tail", "1000"); strings.Count(out, said) != 4 {
 		t.Errorf("%s is not what each of the four programs says:\n%s", said, out)
