@@ -169,6 +169,5 @@ func (c Operator) GetHistory(ctx context.Context, q *swarmv1.GetHistoryRequest) 
 
 // GetHistoryAfter returns the first ones of the rounds behind one that SNs have kept, so many at most.
 func (c Operator) GetHistoryAfter(ctx context.Context, contract string, after uint64, most uint32) (*swarmv1.GetHistoryResponse, error) {
-	req := &swarmv1.GetHistoryRequest{Contract: contract, After: after, Most: most}
-	return call(ctx, c.Client, callOptions{}, swarmv1connect.ContractServiceClient.GetHistory, req)
+	return c.GetHistory(ctx, &swarmv1.GetHistoryRequest{Contract: contract, After: after, Most: most})
 }

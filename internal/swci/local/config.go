@@ -36,7 +36,7 @@ type API interface {
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
 	CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error)
 	ReadLedger(ctx context.Context, w io.Writer) (int64, error)
-	GetHistory(ctx context.Context, contract string, after uint64, most uint32) (*swarmv1.GetHistoryResponse, error)
+	GetHistory(ctx context.Context, q *swarmv1.GetHistoryRequest) (*swarmv1.GetHistoryResponse, error)
 }
 
 // Connect opens the API at the given addresses with the given identity; done is never nil.

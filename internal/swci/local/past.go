@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/swci/report"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -21,7 +22,7 @@ func pastRounds(ctx context.Context, api API, contract string) (map[int64]report
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 	defer cancel()
-	h, err := api.GetHistory(ctx, contract, 0, maxPast)
+	h, err := api.GetHistory(ctx, &swarmv1.GetHistoryRequest{Contract: contract, Most: maxPast, Spread: true})
 	if err != nil {
 		return nil, fmt.Errorf("get contract history of %q: %w", contract, err)
 	}

@@ -47,7 +47,7 @@ func (fakeAPI) CreateContract(_ context.Context, name string, rules *swarmv1.Rul
 }
 
 // GetHistory has the second round, whose first attempt failed.
-func (fakeAPI) GetHistory(context.Context, string, uint64, uint32) (*swarmv1.GetHistoryResponse, error) {
+func (fakeAPI) GetHistory(context.Context, *swarmv1.GetHistoryRequest) (*swarmv1.GetHistoryResponse, error) {
 	training := uint64(1200)
 	return &swarmv1.GetHistoryResponse{Rounds: []*swarmv1.HistoryRound{{Round: 2, TrainingMs: &training, Failed: []*swarmv1.HistoryFailure{{Attempt: 1, Blamed: "sl-1", Reason: "it sent\nnothing"}}}}}, nil
 }
