@@ -121,8 +121,7 @@ func (s *sn) run(ctx context.Context) error {
 				leader.Touch(n)
 			}
 		},
-		Prover: s.member, OnCommitted: s.base.metrics.Committed(),
-		Vet: s.vet, OnContact: func(c consensus.Contact) { past.Contact(c) },
+		Prover: s.member, OnCommitted: s.base.metrics.Committed(), Vet: s.vet, OnContact: func(c consensus.Contact) { past.Contact(c) },
 	})
 	if err != nil {
 		return err

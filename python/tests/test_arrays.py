@@ -98,7 +98,13 @@ def test_metrics_and_reports(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> N
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("F1 score", "F1 score"), ("f1\n\x1b[2J", "f1  [2J"), ("\u00fc" * 40, "\u00fc" * 32), ("a" * 63 + "\u00fc", "a" * 63), ("\u202e ", None)],
+    [
+        ("F1 score", "F1 score"),
+        ("f1\n\x1b[2J", "f1  [2J"),
+        ("\u00fc" * 40, "\u00fc" * 32),
+        ("a" * 63 + "\u00fc", "a" * 63),
+        ("\u202e ", None),
+    ],
 )
 def test_the_swarm_is_told_what_the_metric_is(make_swarm: MakeSwarm, name: str, told: Optional[str]) -> None:
     swarm = make_swarm(1)

@@ -89,7 +89,7 @@ class Attributes:
     def report(self, loss: Optional[float], metric: Optional[float] = None, metric_name: str = "") -> None:
         """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself.
 
-        metric_name is what the metric is called where it is shown, such as "accuracy": by default as it was called before.
+        metric_name is what the metric is called where it is shown, such as "accuracy"; by default as before.
         With overlap the program never has that model alone: what it measures then counts as its own model's.
         """
         self._engine.report(loss, metric, metric_name)
