@@ -17,7 +17,7 @@ import (
 
 func eventCommands() []*Command {
 	return []*Command{{
-		Pattern: "get events", Group: "Ledger", Shell: true,
+		Pattern: "get events", Group: "Watch", Shell: true,
 		Summary: "Show what the SNs have noticed: leaders, silent nodes, failed attempts",
 		Details: "Prints what has happened without anybody having asked for it, newest first: another SN leads, too few SNs answered and they do again, a node fell silent, came back or left, an attempt of a round failed and why, a round was skipped, a contract waits for what should not last and goes on, sessions failed, a model was lost. \"audit\" has what somebody did.\n\n" +
 			"Each SN keeps this beside the ledger, the newest 2000, over a restart, and asks the others for what they have noticed. The SN that is asked answers, also without a leader. It is what SNs report, and no proof. Times are by their clocks. Attempts of rounds that are still being repeated are here at once, those of committed rounds also in \"get contract history\".",
