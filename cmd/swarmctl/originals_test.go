@@ -29,7 +29,7 @@ var masked = []struct {
 	{regexp.MustCompile(`(IDENTITY +: ).*`), "${1}SOCKET"},
 	{regexp.MustCompile(`(_VERSION +: )[^s].*`), "${1}VERSION"},
 	{regexp.MustCompile(`\(\d+s\)`), "(SECONDS)"},
-	{regexp.MustCompile(`(?s)(> HELP\n\n)Nodes\n.*?\n\n(SWCI:)`), "${1}COMMANDS\n\n${2}"},
+	{regexp.MustCompile(`(?s)(> HELP\n\n)Watch\n.*?\n\n(SWCI:)`), "${1}COMMANDS\n\n${2}"},
 	{regexp.MustCompile(`(?m)^    #+\n`), ""}, // a slow machine waits longer
 	{regexp.MustCompile(`(OPERATION_ID +: )\d+`), "${1}NUMBER"},
 	{regexp.MustCompile(`PEERID,(TRUE|FALSE),`), "PEERID,BOOL,"}, // any SL may merge the first part
