@@ -30,7 +30,7 @@ func HideStatus(m *swarmv1.GetContractStatusResponse, why string) {
 }
 
 // ShowHistory adds the peers' means to rounds, and what the peers call the metric, and takes the loss and the metric of each peer out of them
-// for the reason why; empty: nothing is hidden.
+// for the reason why; empty: nothing is hidden. Of metrics that are called differently there is no mean.
 func ShowHistory(m *swarmv1.GetHistoryResponse, why string) {
 	m.Hidden = why
 	for _, r := range m.GetRounds() {
@@ -44,7 +44,10 @@ func ShowHistory(m *swarmv1.GetHistoryResponse, why string) {
 				p.Loss, p.Metric, p.MetricName = nil, nil, ""
 			}
 		}
-		r.Loss, r.Metric, r.MetricName = loss.value(r.GetWeighted()), metric.value(r.GetWeighted()), name.said
+		if r.MetricName = name.said; name.said != nil && *name.said == "" {
+			metric = mean{}
+		}
+		r.Loss, r.Metric = loss.value(r.GetWeighted()), metric.value(r.GetWeighted())
 	}
 }
 

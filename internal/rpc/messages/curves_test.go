@@ -9,7 +9,7 @@ import (
 	"github.com/swarmd/swarmd/internal/rpc/messages"
 )
 
-// TestMetricNames: the metric is called what all call it that name it, and nothing where they differ.
+// TestMetricNames: the metric is called what all call it that name it, and nothing where they differ: then it has no mean.
 func TestMetricNames(t *testing.T) {
 	none, same, differ := "none", "f1", ""
 	for _, test := range []struct {
@@ -21,7 +21,7 @@ func TestMetricNames(t *testing.T) {
 		view.Sessions = append(view.Sessions, &swarmv1.Session{Id: "before", Run: 1})
 		for i, name := range test.names {
 			id := string(rune('a' + i))
-			past.Peers = append(past.Peers, &swarmv1.HistoryPeer{Node: id, MetricName: name})
+			past.Peers = append(past.Peers, &swarmv1.HistoryPeer{Node: id, MetricName: name, Metric: new(0.5), Contributed: true})
 			view.Sessions = append(view.Sessions, &swarmv1.Session{Id: id, Run: 2})
 			told.Progress[id] = round.Progress{HasMetric: true, MetricName: name}
 		}
@@ -29,6 +29,9 @@ func TestMetricNames(t *testing.T) {
 		got := none
 		if past.MetricName != nil {
 			got = past.GetMetricName()
+		}
+		if mean := past.Metric != nil; mean != (len(test.names) > 0 && test.want != differ) {
+			t.Errorf("of a round with %q there is a mean: %t", test.names, mean)
 		}
 		if got != test.want {
 			t.Errorf("of a round with %q: %q", test.names, got)
