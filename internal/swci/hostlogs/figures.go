@@ -3,6 +3,7 @@ package hostlogs
 import (
 	"context"
 	"fmt"
+	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
@@ -16,16 +17,21 @@ import (
 // Figures are what a node says that its machine and its daemon have and use.
 type Figures = figures.Figures
 
-// maxFigures bounds what is read of what a node says of itself, in bytes: one more than may be.
-const maxFigures = figures.MaxSize + 1
+// figuresTimeout is how long a node may take that goes on saying something: one that is silent is given up before.
+const figuresTimeout = 30 * time.Second
 
 // Figures asks a node for its figures: through SNs, or an SN itself. What comes is held to its bounds, and safe to show.
 func (q Query) Figures(ctx context.Context, api client.Operator, n *swarmv1.Node) (f Figures, err error) {
+	ctx, cancel := context.WithTimeout(ctx, figuresTimeout)
+	defer cancel()
 	var sent []byte
 	read := func(api client.Operator) error {
 		return client.Logs{By: api, Node: n.GetName(), Role: identity.Role(n.GetRole())}.Read(ctx, &swarmv1.LogPart{Figures: true}, func(lines []*swarmv1.LogLine) error {
 			for _, l := range lines {
-				sent = append(sent, l.GetText()[:min(len(l.GetText()), maxFigures-len(sent))]...)
+				if len(sent)+len(l.GetText()) > figures.MaxSize {
+					return unshown(n, fmt.Errorf("they have more than %d bytes", figures.MaxSize))
+				}
+				sent = append(sent, l.GetText()...)
 			}
 			return nil
 		})
@@ -42,9 +48,14 @@ func (q Query) Figures(ctx context.Context, api client.Operator, n *swarmv1.Node
 		return Figures{}, err
 	}
 	if f, err = figures.Read(sent); err != nil {
-		return Figures{}, exit.New(exit.Failed, "update it, or swarmctl, to the same version", "%s reports figures that can't be shown, as %s: %w", n.GetName(), versions(n), err)
+		return Figures{}, unshown(n, err)
 	}
 	return f, nil
+}
+
+// unshown is the error of a node that says something else than figures.
+func unshown(n *swarmv1.Node, why error) error {
+	return exit.New(exit.Failed, "update it, or swarmctl, to the same version", "%s reports figures that can't be shown, as %s: %w", n.GetName(), versions(n), why)
 }
 
 // silent is the error of a node that does not answer. One of before there were figures can't.
