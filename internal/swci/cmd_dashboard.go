@@ -85,10 +85,19 @@ func runDashboard(ctx context.Context, s *Session, args Args) error {
 	return server.Serve(ctx, ln)
 }
 
-// server is a dashboard that shows the documents on ln.
+// server is a dashboard that shows the documents on ln, and gives out models on loopback: the ledger records them as fetched by its own identity.
 func (d *documents) server(cfg dashboard.Config, ln net.Listener) *dashboard.Server {
-	cfg.Documents, cfg.Fetch, cfg.Now, cfg.Hosts = d, d.fetchModel, d.session.Env.Now, pageHosts(ln.Addr().String(), cfg.Certificate)
+	cfg.Documents, cfg.Now, cfg.Hosts = d, d.session.Env.Now, pageHosts(ln.Addr().String(), cfg.Certificate)
+	if onLoopback(ln.Addr()) {
+		cfg.Fetch = d.fetchModel
+	}
 	return dashboard.New(cfg)
+}
+
+// onLoopback reports whether none but this machine reaches an address.
+func onLoopback(a net.Addr) bool {
+	at, err := netip.ParseAddrPort(a.String())
+	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
 // openDocuments opens the documents of a swarm, until done; actions says whether the page may act, and judge how models are proven.

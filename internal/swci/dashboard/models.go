@@ -37,7 +37,7 @@ func (s *Server) model(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.cfg.Fetch == nil {
-		sendJSON(w, http.StatusNotFound, Acted{Error: "this dashboard gives out no models", Remedy: "use swarmctl get model"})
+		sendJSON(w, http.StatusNotFound, Acted{Error: "models are given out on loopback addresses alone, as they are fetched in the name of whoever has started the dashboard", Remedy: "swarmctl get model " + of.Contract + " fetches it in yours"})
 		return
 	}
 	select {
