@@ -191,7 +191,7 @@ func (r *Recorder) look() {
 	length := view.LedgerHead().Length
 	waits := false // a contract is looked at again, and the ledger is to be read from here then
 	for name, c := range view.Contracts {
-		t, begun := r.training(name, c.Run)
+		t, begun := r.training(name, c)
 		if c.Plan != nil {
 			t.plan = c.Plan
 		}
@@ -242,10 +242,13 @@ func (r *Recorder) sweep() {
 	}
 }
 
-// training returns what was seen of a contract's run, and whether this is the first time.
-func (r *Recorder) training(contract string, run uint64) (t *training, begun bool) {
+// training returns what was seen of a contract's run, and whether this is the first time. Of runs before it only those stay that are of the same
+// contract, and no other one of its name.
+func (r *Recorder) training(contract string, c *state.Contract) (t *training, begun bool) {
+	run := c.Run
 	t = r.seen[contract]
 	if begun = t == nil || t.run < run; begun {
+		r.store.Forget(contract, run, c.CreatedMS)
 		t = &training{run: run, open: map[uint64]*Round{}, dirty: map[uint64]bool{}, done: map[uint64]time.Time{}, nodes: map[string]word{}}
 		if kept, round := r.store.Whole(contract); kept == run {
 			t.whole, t.debt.pulled = round, min(round, r.store.Asked(contract, run))
@@ -441,13 +444,23 @@ func (r *Recorder) write() {
 		return
 	}
 	for contract, t := range r.seen {
-		for _, round := range slices.Sorted(maps.Keys(t.dirty)) {
-			if of := t.open[round]; of != nil && r.keep(contract, t.run, of) != nil {
-				return
-			}
-			delete(t.dirty, round)
+		if r.writeOf(contract, t) != nil {
+			return
 		}
 	}
+}
+
+// writeOf writes what is new of a contract's run.
+func (r *Recorder) writeOf(contract string, t *training) error {
+	for _, round := range slices.Sorted(maps.Keys(t.dirty)) {
+		if of := t.open[round]; of != nil {
+			if err := r.keep(contract, t.run, of); err != nil {
+				return err
+			}
+		}
+		delete(t.dirty, round)
+	}
+	return nil
 }
 
 // resting reports whether nothing is to be asked for that would be written, as a write has failed a moment ago.

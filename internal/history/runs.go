@@ -19,6 +19,32 @@ func (s *Store) remove(contract string) {
 	s.drop(s.earlier, contract)
 }
 
+// Forget removes the runs before one of a contract that was deleted, after which one of its name was created.
+func (s *Store) Forget(contract string, run uint64, createdMS int64) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for _, files := range []map[string]*runFile{s.files, s.earlier} {
+		if b := files[contract]; b != nil && b.run < run && b.before(createdMS) {
+			s.drop(files, contract)
+		}
+	}
+}
+
+// Before reports whether all rounds that are kept of a run were committed before a time; not if that is not known of them.
+func (s *Store) Before(contract string, run uint64, atMS int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range []*runFile{s.earlier[contract], s.files[contract]} {
+		if b != nil && b.run == run {
+			return b.before(atMS)
+		}
+	}
+	return false
+}
+
+// before reports whether the last commit is known, and was before a time.
+func (b *runFile) before(atMS int64) bool { return 0 < b.committedMS && b.committedMS < atMS }
+
 // drop removes a contract's file from those of one kind.
 func (s *Store) drop(files map[string]*runFile, contract string) {
 	b := files[contract]

@@ -53,6 +53,8 @@ type runFile struct {
 	lines []line // those that count, by round
 	live  int64  // their bytes
 	asked uint64 // up to which round other SNs were asked
+
+	committedMS int64 // when the last one was committed; 0: not known
 }
 
 // openFile is open for as long as it has users, of which its runFile is one. Store.mu guards users and unread.
@@ -202,7 +204,7 @@ func (b *runFile) scan() (bad int, end int64, err error) {
 			continue
 		}
 		b.note(line{r.Round, b.size, int32(len(data))}) //nolint:gosec // at most maxLine
-		b.asked = max(b.asked, r.Asked)
+		b.asked, b.committedMS = max(b.asked, r.Asked), max(b.committedMS, r.CommittedMS)
 	}
 }
 
@@ -266,7 +268,7 @@ func (s *Store) Put(contract string, run uint64, r *Round) error {
 	defer s.mu.Unlock()
 	b.note(line{r.Round, b.size, int32(len(data))}) //nolint:gosec // at most maxLine
 	b.size += int64(len(data))
-	b.asked = max(b.asked, r.Asked)
+	b.asked, b.committedMS = max(b.asked, r.Asked), max(b.committedMS, r.CommittedMS)
 	return nil
 }
 
@@ -361,7 +363,7 @@ func (s *Store) rewrite(contract string, b *runFile, lines []line, most int64) e
 	if err != nil {
 		return fmt.Errorf("write history of contract %s anew: %w", contract, err)
 	}
-	next := &runFile{run: b.run, file: &openFile{File: out.File, users: 1}, asked: b.asked}
+	next := &runFile{run: b.run, file: &openFile{File: out.File, users: 1}, asked: b.asked, committedMS: b.committedMS}
 	in := bufio.NewWriterSize(out, maxLine)
 	lost := 0
 	var failed error

@@ -47,7 +47,7 @@ func TestGetHistory(t *testing.T) {
 	s := startSwarm(t, rpc.Config{BodyTime: time.Second}, func(c *rpc.Config) {
 		dir := t.TempDir()
 		past := must(history.Open(filepath.Join(dir, history.Dir), history.Limits{}, c.Log))(t)
-		for _, r := range []*history.Round{want, {Round: 2}, {Round: 3}, {Round: 4}} {
+		for _, r := range []*history.Round{want, {Round: 2}, {Round: 3}, {Round: 4, CommittedMS: time.Now().Add(time.Hour).UnixMilli()}} { // the last one of the contract below
 			if err := past.Put("study", 1, r); err != nil {
 				t.Fatal(err)
 			}

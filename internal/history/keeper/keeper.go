@@ -97,14 +97,22 @@ func (k *Keeper) Answer(q *swarmv1.GetHistoryRequest, run uint64) (*swarmv1.GetH
 		most = maxPoints
 	}
 	of := cmp.Or(q.GetRun(), run)
+	// other reports whether a run is of a contract of this name that was deleted.
+	c := k.noticed.group.View().Contracts[q.GetContract()]
+	other := func(run uint64) bool {
+		return c != nil && run < c.Run && k.store.Before(q.GetContract(), run, c.CreatedMS)
+	}
 	part, err := k.store.Read(q.GetContract(), history.Query{Run: of, After: q.GetAfter(), Most: most, Spread: q.GetSpread()})
 	if err != nil {
 		return nil, err
 	}
+	if other(of) {
+		part = history.Part{}
+	}
 	part.Run = of // also where nothing is kept of it
 	out := messageOf(part)
 	for _, earlier := range k.store.Runs(q.GetContract()) {
-		if earlier < run {
+		if earlier < run && !other(earlier) {
 			out.Earlier = append(out.Earlier, earlier)
 		}
 	}

@@ -106,3 +106,36 @@ func oneSNAsksAnother(t *testing.T) {
 		t.Errorf("%v, got %d rounds", err, len(got.GetRounds()))
 	}
 }
+
+// TestADeletedContractIsNotShown where one of its name is there, as an earlier run or as that which is asked for; a run before a reset is.
+func TestADeletedContractIsNotShown(t *testing.T) {
+	dir := t.TempDir()
+	log := slog.New(slog.DiscardHandler)
+	store, err := history.Open(filepath.Join(dir, history.Dir), history.Limits{}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for run := uint64(1); run <= 2; run++ {
+		if err := store.Put("c", run, &history.Round{Round: 1, CommittedMS: int64(1000 * run)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store.Close()
+	for _, createdMS := range []int64{500, 1500} {
+		want := map[int64]int{500: 1}[createdMS]
+		k := keeper.Open("sn-1", dir, group{view: &state.State{Contracts: map[string]*state.Contract{"c": {Name: "c", Run: 2, CreatedMS: createdMS}}}}, log)
+		now, err := k.Answer(&swarmv1.GetHistoryRequest{Contract: "c"}, 2)
+		if err != nil || len(now.GetRounds()) != 1 || len(now.GetEarlier()) != want {
+			t.Errorf("created at %d: %v, %v", createdMS, now, err)
+		}
+		before, err := k.Answer(&swarmv1.GetHistoryRequest{Contract: "c", Run: 1}, 2)
+		if err != nil || len(before.GetRounds()) != want {
+			t.Errorf("created at %d, of run 1: %v, %v", createdMS, before, err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if err := k.Run(ctx); err != nil { // which closes the history
+			t.Error(err)
+		}
+	}
+}
