@@ -66,3 +66,24 @@ func createdAnew(t *testing.T, down, anew bool, want []uint64) {
 		t.Errorf("there are %v, %v", files, err)
 	}
 }
+
+// TestAResetKeepsWhatWasNotYetWritten: the last round of the run before is committed a moment before the reset.
+func TestAResetKeepsWhatWasNotYetWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _ := open(t, t.TempDir(), history.Limits{})
+		on := newSN()
+		_, _, stop := recording(t, store, on, sources{})
+		on.show(committed(1, "sl-0"))
+		time.Sleep(time.Second)
+		on.show(committed(2, "sl-0"))
+		synctest.Wait()
+		next := committed(1, "sl-0")
+		next.Run = 3
+		on.show(next)
+		time.Sleep(time.Second)
+		stop()
+		if got, _ := rounds(t, store, "c", history.Query{Run: 2}); !cmp.Equal(got, []uint64{1, 2}) {
+			t.Errorf("of the run before are kept %v", got)
+		}
+	})
+}

@@ -248,6 +248,10 @@ func (r *Recorder) training(contract string, c *state.Contract) (t *training, be
 	run := c.Run
 	t = r.seen[contract]
 	if begun = t == nil || t.run < run; begun {
+		if t != nil && r.writeOf(contract, t) != nil {
+			r.log.Warn("the last rounds of a contract's run that is over are given up, as the disk takes nothing: its curves will lack them; free space on the disk of the state directory",
+				"contract", contract, "run", t.run, "rounds", len(t.dirty))
+		}
 		r.store.Forget(contract, run, c.CreatedMS)
 		t = &training{run: run, open: map[uint64]*Round{}, dirty: map[uint64]bool{}, done: map[uint64]time.Time{}, nodes: map[string]word{}}
 		if kept, round := r.store.Whole(contract); kept == run {
