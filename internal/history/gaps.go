@@ -1,6 +1,7 @@
 package history
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
@@ -118,6 +119,7 @@ func (r *Recorder) proven(record ledger.Record, of ledger.Round) error {
 	for _, x := range of.Participants {
 		names = append(names, x.Node)
 	}
+	before := out.clone()
 	out.own(of.Attempt, names, r.knows)
 	out.Attempt, out.Digest, out.Record, out.Method = of.Attempt, of.Model, record.Seq, text.Clip(text.Line(of.Method), maxMethod)
 	if out.CommittedMS == 0 {
@@ -129,6 +131,9 @@ func (r *Recorder) proven(record ledger.Record, of ledger.Round) error {
 		}
 	}
 	out.sort()
+	if reflect.DeepEqual(before, out) {
+		return nil // it has not all that there is in other ledgers
+	}
 	if opened {
 		t.dirty[of.Round] = true
 		return nil

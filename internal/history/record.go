@@ -85,7 +85,7 @@ func (r *Round) sort() {
 
 // whole reports whether nothing of the record is left for the ledger to say.
 func (r *Round) whole() bool {
-	return r.Own && r.Record > 0 && !slices.ContainsFunc(r.Peers, func(p Peer) bool { return p.Contributed && p.Weight == nil })
+	return r.Own && r.Record > 0 && r.Method != "" && !slices.ContainsFunc(r.Peers, func(p Peer) bool { return p.Contributed && p.Weight == nil })
 }
 
 // own makes the record this SN's own, and has room for who took part. Of what others have said of the round only what nodes report stays that
@@ -184,7 +184,7 @@ func (r *Round) learn(from *Round, over bool, knows func(node string) bool) {
 		if p == nil {
 			continue
 		}
-		if theirs.Metric != nil && (p.Metric == nil || over) {
+		if theirs.Metric != nil && (p.Metric == nil || over) && theirs.MetricName != "" { // an SN of an older version has no names
 			p.MetricName = theirs.MetricName
 		}
 		learn(&p.Loss, theirs.Loss, over)

@@ -74,7 +74,7 @@ type place struct {
 // training is what this SN has seen of a contract's run.
 type training struct {
 	run       uint64
-	whole     uint64                // up to which round none was missing at first
+	whole     uint64                // up to which round none was missing at first, and the ledger had no more to say
 	committed *state.CommittedRound // the last one that was seen
 	plan      *state.Plan           // likewise
 	open      map[uint64]*Round     // rounds that may still be told more of
@@ -256,6 +256,9 @@ func (r *Recorder) training(contract string, c *state.Contract) (t *training, be
 		t = &training{run: run, open: map[uint64]*Round{}, dirty: map[uint64]bool{}, done: map[uint64]time.Time{}, nodes: map[string]word{}}
 		if kept, round := r.store.Whole(contract); kept == run {
 			t.whole, t.debt.pulled = round, min(round, r.store.Asked(contract, run))
+			if first := r.store.Unproven(contract, run); first > 0 {
+				t.whole = min(t.whole, first-1)
+			}
 		}
 		r.seen[contract] = t
 	}

@@ -74,6 +74,7 @@ type line struct {
 	round  uint64
 	at     int64
 	length int32
+	partly bool // it is this SN's own, and the ledger has more to say
 }
 
 // release ends the use of a file.
@@ -203,7 +204,7 @@ func (b *runFile) scan() (bad int, end int64, err error) {
 			bad++
 			continue
 		}
-		b.note(line{r.Round, b.size, int32(len(data))}) //nolint:gosec // at most maxLine
+		b.note(line{r.Round, b.size, int32(len(data)), r.Own && !r.whole()}) //nolint:gosec // at most maxLine
 		b.asked, b.committedMS = max(b.asked, r.Asked), max(b.committedMS, r.CommittedMS)
 	}
 }
@@ -266,7 +267,7 @@ func (s *Store) Put(contract string, run uint64, r *Round) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.note(line{r.Round, b.size, int32(len(data))}) //nolint:gosec // at most maxLine
+	b.note(line{r.Round, b.size, int32(len(data)), r.Own && !r.whole()}) //nolint:gosec // at most maxLine
 	b.size += int64(len(data))
 	b.asked, b.committedMS = max(b.asked, r.Asked), max(b.committedMS, r.CommittedMS)
 	return nil
@@ -287,6 +288,23 @@ func (s *Store) Whole(contract string) (run, round uint64) {
 		}
 	}
 	return b.run, b.last()
+}
+
+// Unproven returns the first of the newest rounds of a run of which the ledger has more to say than is kept: it was written by an older version, or
+// just before a crash. 0: there is none.
+func (s *Store) Unproven(contract string, run uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.files[contract]
+	if b == nil || b.run != run {
+		return 0
+	}
+	for _, l := range b.lines[max(0, len(b.lines)-whole):] {
+		if l.partly {
+			return l.round
+		}
+	}
+	return 0
 }
 
 // Asked returns up to which round other SNs were asked for a contract's run, as far as its records say.
@@ -382,7 +400,7 @@ func (s *Store) rewrite(contract string, b *runFile, lines []line, most int64) e
 			failed = err
 			break
 		}
-		next.note(line{l.round, next.size, l.length})
+		next.note(line{l.round, next.size, l.length, l.partly})
 		next.size += int64(l.length)
 	}
 	if err = errors.Join(failed, in.Flush()); err == nil {
