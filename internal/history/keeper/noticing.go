@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,15 +44,17 @@ type noticing struct {
 	lead  atomic.Pointer[planner.Planner] // nil: what contracts wait for is not known
 
 	leader string               // the last one; contact's alone
-	waits  map[string]hindrance // by contract; of watch alone
+	waits  map[string]hindrance // by contract; of watch alone, as the next
+	leads  bool                 // at the last tick
 }
 
 // hindrance is what keeps a contract from going on.
 type hindrance struct {
-	kind  planner.Kind
+	kind  planner.Kind // empty: that is not known, as an SN that led before has told it
 	run   uint64
 	since time.Time
-	told  bool
+	told  bool // by this SN
+	owed  bool // this one or another before it was told, and not yet that it is over
 }
 
 func (n *noticing) run(ctx context.Context) error {
@@ -133,39 +136,69 @@ func (n *noticing) hinders(view *state.State) {
 	if lead == nil {
 		return
 	}
+	before := n.leads
+	if n.leads = lead.Status("").Leading; !n.leads {
+		clear(n.waits)
+		return
+	}
+	if !before {
+		n.inherit()
+	}
 	for name, was := range n.waits {
-		if c := view.Contracts[name]; c == nil || c.Run != was.run {
-			delete(n.waits, name)
+		switch c := view.Contracts[name]; {
+		case c == nil:
+			n.over(name, "it was deleted")
+		case c.Run != was.run:
+			n.over(name, "it was reset")
+		case len(c.Active()) == 0:
+			n.over(name, "it has no session any more")
 		}
 	}
 	for name, c := range view.Contracts {
 		if len(c.Active()) == 0 {
-			delete(n.waits, name)
 			continue
 		}
 		st := lead.Status(name)
 		if !st.Leading {
-			clear(n.waits)
 			return
 		}
 		n.hinder(c, st.Waiting)
 	}
 }
 
+// inherit takes over what SNs that led before have told and whose end they have not.
+func (n *noticing) inherit() {
+	list, _, _ := n.store.Newest(events.Most)
+	for _, e := range slices.Backward(list) {
+		switch e.Kind {
+		case events.Waits:
+			n.waits[e.Contract] = hindrance{run: e.Run, since: time.Now(), owed: true}
+		case events.GoesOn:
+			delete(n.waits, e.Contract)
+		}
+	}
+}
+
+// over notes that a contract does no longer wait for what it did.
+func (n *noticing) over(name, why string) {
+	if was := n.waits[name]; was.owed {
+		n.store.Note(events.Event{Kind: events.GoesOn, Contract: name, Run: was.run, Text: why})
+	}
+	delete(n.waits, name)
+}
+
 // hinder notes what one contract waits for.
 func (n *noticing) hinder(c *state.Contract, w planner.Waiting) {
 	was, known := n.waits[c.Name]
-	switch {
-	case !w.Kind.Hinders() || w.Kind == planner.WaitPaused: // of a pause the ledger has a record
-		if was.told {
-			n.store.Note(events.Event{Kind: events.GoesOn, Contract: c.Name, Run: c.Run})
-		}
-		delete(n.waits, c.Name)
+	switch hinders := w.Kind.Hinders() && w.Kind != planner.WaitPaused; { // of a pause the ledger has a record
+	case !hinders && known && was.kind == "" && time.Since(was.since) < hindered: // this SN leads since a moment ago, and does not know yet
+	case !hinders:
+		n.over(c.Name, "")
 	case !known || was.kind != w.Kind:
-		n.waits[c.Name] = hindrance{w.Kind, c.Run, time.Now(), false}
+		n.waits[c.Name] = hindrance{w.Kind, c.Run, time.Now(), false, was.owed}
 	case !was.told && time.Since(was.since) >= hindered:
 		n.store.Note(events.Event{AtMS: was.since.UnixMilli(), Kind: events.Waits, Contract: c.Name, Run: c.Run, Text: w.String()})
-		was.told = true
+		was.told, was.owed = true, true
 		n.waits[c.Name] = was
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,6 +128,132 @@ func aContractThatWaits(t *testing.T) {
 	time.Sleep(time.Minute)
 	if got := told(k); len(got) != 1 || !strings.HasPrefix(got[0], "waits study waiting for 1 more peer: have sl-1; need 2 (minPeers)") {
 		t.Errorf("it says %q", got)
+	}
+	stopKeeper()
+	stop()
+	<-ended
+}
+
+// changing is a group whose state, and whose leader, change.
+type changing struct {
+	group
+
+	mu     sync.Mutex
+	shown  *state.State
+	leads  bool
+	seen   bool // it hears of a leader
+	change chan struct{}
+	gate   chan struct{} // Barrier waits for it; nil: it does not
+}
+
+func (g *changing) View() *state.State {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.shown
+}
+
+func (g *changing) Changed() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.change
+}
+
+func (g *changing) LeaderSeen() (at time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.seen {
+		at = time.Now()
+	}
+	return at
+}
+
+func (g *changing) IsLeader() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.leads
+}
+
+func (g *changing) Barrier(ctx context.Context) error {
+	g.mu.Lock()
+	gate := g.gate
+	g.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-gate:
+		}
+	}
+	return nil
+}
+
+func (*changing) ProposeAsLeader(context.Context, state.Command) (state.Result, error) {
+	return state.Result{}, errors.New("nothing is committed")
+}
+
+// show changes it, and says so.
+func (g *changing) show(change func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change()
+	close(g.change)
+	g.change = make(chan struct{})
+}
+
+// study is a state with a contract of that name, and the session of sl-1 in it.
+func study(run uint64, s, why string) *state.State {
+	view := state.New()
+	view.Nodes["sl-1"] = &state.Node{Name: "sl-1", Role: "sl", PeerID: "k", Live: true, LiveSinceMS: 1}
+	view.Contracts["study"] = &state.Contract{
+		Name: "study", Run: run, Terms: &state.Terms{MinPeers: 2},
+		Sessions: map[string]*state.Session{"a": {ID: "a", Node: "sl-1", Run: 1, State: s, EndReason: why}},
+	}
+	return view
+}
+
+// TestAContractThatWaitsNoLonger for it was reset, deleted, or has no session: that is told, by the SN that leads now.
+func TestAContractThatWaitsNoLonger(t *testing.T) {
+	gone := study(1, state.SessionOpen, "")
+	delete(gone.Contracts, "study")
+	for want, after := range map[string]*state.State{
+		"it was reset by sn-1":               study(2, state.SessionEnded, state.EndReset),
+		"it was deleted by sn-1":             gone,
+		"it has no session any more by sn-1": study(1, state.SessionEnded, state.EndFinished),
+	} {
+		t.Run(want, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { waitsNoLonger(t, after, want) }) })
+	}
+}
+
+func waitsNoLonger(t *testing.T, after *state.State, want string) {
+	log := slog.New(slog.DiscardHandler)
+	on := &changing{shown: study(1, state.SessionOpen, ""), leads: true, seen: true, change: make(chan struct{})}
+	lead := planner.New(planner.Config{Self: "sn-1", HeartbeatTimeout: time.Hour}, on, log)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- lead.Run(ctx) }()
+	dir := t.TempDir()
+	k := keeper.Open("sn-1", dir, on, log)
+	k.Hearing(lead)
+	stopKeeper := runs(t, k)
+	time.Sleep(time.Minute)
+	if got := told(k); len(got) != 1 || !strings.HasPrefix(got[0], "waits study") {
+		t.Errorf("it says %q", got)
+	}
+	stopKeeper() // and it is started again
+	k = keeper.Open("sn-1", dir, on, log)
+	k.Hearing(lead)
+	stopKeeper = runs(t, k)
+	time.Sleep(5 * time.Second)
+	on.show(func() { on.shown = after })
+	time.Sleep(time.Minute)
+	var goesOn []string
+	for _, e := range told(k) {
+		if strings.HasPrefix(e, "goes_on") {
+			goesOn = append(goesOn, e)
+		}
+	}
+	if !slices.Equal(goesOn, []string{"goes_on study " + want}) {
+		t.Errorf("it says %q", told(k))
 	}
 	stopKeeper()
 	stop()
