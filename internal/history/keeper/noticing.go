@@ -94,7 +94,15 @@ func (n *noticing) watch(ctx context.Context) {
 		asking   sync.WaitGroup
 		seen     events.Watcher
 		caughtUp bool
+		once     bool // it was, since it began
 	)
+	note := func() {
+		view := n.group.View()
+		// An SN that leads has all that was committed before, and what comes then is new: the leader ends sessions before others hear of it.
+		for _, e := range seen.Look(view, caughtUp || once && n.group.IsLeader()) {
+			n.store.Note(e)
+		}
+	}
 	defer asking.Wait()
 	ask, answers := make(chan struct{}, 1), make(chan error, 1)
 	ask <- struct{}{}
@@ -102,9 +110,7 @@ func (n *noticing) watch(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		changed := n.group.Changed()
-		for _, e := range seen.Look(n.group.View(), caughtUp) {
-			n.store.Note(e)
-		}
+		note()
 		select {
 		case <-ctx.Done():
 			return
@@ -116,10 +122,8 @@ func (n *noticing) watch(ctx context.Context) {
 				time.AfterFunc(look, func() { ask <- struct{}{} })
 				continue
 			}
-			for _, e := range seen.Look(n.group.View(), false) {
-				n.store.Note(e)
-			}
-			caughtUp = true
+			note()
+			caughtUp, once = true, true
 		case <-tick.C:
 			if caughtUp && time.Since(n.group.LeaderSeen()) > unheard {
 				caughtUp = false

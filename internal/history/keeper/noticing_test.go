@@ -259,3 +259,42 @@ func waitsNoLonger(t *testing.T, after *state.State, want string) {
 	stop()
 	<-ended
 }
+
+// TestWhatANewLeaderDoesIsNoticed: after a lost quorum it ends a session before any SN knows that it has caught up. The leader notes that, with the time; SNs
+// that follow can't tell it from what was long ago, nor can one that has just been started.
+func TestWhatANewLeaderDoesIsNoticed(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		leads, started bool
+		want           int
+	}{{"leader", true, false, 1}, {"follower", false, false, 0}, {"leader that was just started", true, true, 0}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newLeaderIsNoticed(t, tt.leads, tt.started, tt.want) })
+		})
+	}
+}
+
+func newLeaderIsNoticed(t *testing.T, leads, started bool, want int) {
+	gate := make(chan struct{})
+	on := &changing{shown: study(1, state.SessionOpen, ""), seen: !started, change: make(chan struct{})}
+	if started {
+		on.gate = gate
+	}
+	k := keeper.Open("sn-1", "", on, slog.New(slog.DiscardHandler))
+	stop := runs(t, k)
+	time.Sleep(time.Minute)
+	on.show(func() { on.seen, on.gate = false, gate })
+	time.Sleep(time.Minute)
+	on.show(func() { on.leads = leads })
+	time.Sleep(time.Second)
+	on.show(func() { on.seen, on.shown = true, study(1, state.SessionEnded, state.EndLost) })
+	at := time.Now()
+	time.Sleep(time.Second)
+	close(gate)
+	time.Sleep(time.Minute)
+	got := k.Events(&swarmv1.GetEventsRequest{}).GetEvents()
+	if len(got) != want || want > 0 && (got[0].GetKind() != "session_failed" || got[0].GetAtUnixMs() != at.UnixMilli()) {
+		t.Errorf("it says %v", got)
+	}
+	stop()
+}
