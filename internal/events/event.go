@@ -47,6 +47,8 @@ type Event struct {
 	Count    uint64 `json:"count,omitempty"`
 	Text     string `json:"text,omitempty"` // one line
 	By       string `json:"by"`             // the SN that has noticed it
+	// Gone is, on the first line of a file, how many events there were that are no longer kept; else 0.
+	Gone int `json:"gone,omitempty"`
 }
 
 // Bounds of an event: who tells can't make it as large as they like.

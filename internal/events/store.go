@@ -47,6 +47,7 @@ type Store struct {
 	heard     map[string]uint64 // by other SN: the newest number that was taken
 	last      uint64            // the newest number that was given
 	version   uint64            // grows with each change
+	gone      int               // events that there was no room for, as far as is known
 	unwritten []Event
 	anew      bool // the file is to be written anew
 	lines     int  // of the file
@@ -88,6 +89,7 @@ func (s *Store) read() error {
 		if len(line) > 0 {
 			s.lines++
 			if e, ok := eventIn(bytes.TrimSuffix(line, []byte("\n")), now); ok && !long && err == nil {
+				s.gone, e.Gone = max(s.gone, e.Gone), 0
 				s.add(e)
 			} else {
 				bad++
@@ -127,6 +129,7 @@ func (s *Store) add(e Event) bool {
 		s.drop(func(x *Event) bool { return x.key() == key }) // what this SN has seen itself counts more
 	}
 	if len(s.list) >= Most && e.AtMS < s.list[0].AtMS {
+		s.gone++
 		return false
 	}
 	i, _ := slices.BinarySearchFunc(s.list, e.AtMS+1, func(x Event, at int64) int { return cmp.Compare(x.AtMS, at) })
@@ -139,6 +142,7 @@ func (s *Store) add(e Event) bool {
 			}
 		}
 		s.drop(func(x *Event) bool { return x.By == most })
+		s.gone++
 	}
 	return true
 }
@@ -221,14 +225,14 @@ func (s *Store) Own(after uint64, most int) []Event {
 	return own[:min(most, len(own))]
 }
 
-// Newest returns the newest events, newest first, so many at most, how many older ones there are, and a number that grows with each change.
+// Newest returns the newest events, newest first, so many at most, how many older ones there are or were, and a number that grows with each change.
 func (s *Store) Newest(most int) (list []Event, older int, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	older = max(0, len(s.list)-most)
-	list = slices.Clone(s.list[older:])
+	hidden := max(0, len(s.list)-most)
+	list = slices.Clone(s.list[hidden:])
 	slices.Reverse(list)
-	return list, older, s.version
+	return list, s.gone + hidden, s.version
 }
 
 // Run writes until ctx ends.
@@ -268,7 +272,9 @@ func (s *Store) write() error {
 	s.mu.Lock()
 	list, whole := s.unwritten, s.anew || s.lines+len(s.unwritten) > 2*Most
 	if whole {
-		list = slices.Clone(s.list)
+		if list = slices.Clone(s.list); len(list) > 0 {
+			list[0].Gone = s.gone
+		}
 	}
 	s.unwritten, s.anew = nil, false
 	s.mu.Unlock()
