@@ -2,8 +2,10 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -213,7 +215,7 @@ func (n *noticing) hear(ctx context.Context) {
 		at   time.Time
 		wait time.Duration
 	}
-	turns := map[string]turn{}
+	turns, warned := map[string]turn{}, map[string]bool{}
 	tick := time.NewTicker(pullEvents)
 	defer tick.Stop()
 	for {
@@ -223,7 +225,12 @@ func (n *noticing) hear(ctx context.Context) {
 			}
 			next := turn{}
 			if err := n.pull(ctx, sn, way); err != nil {
-				n.log.Debug("could not ask another SN for events", "sn", sn, "err", err)
+				if errors.Is(err, errRefused) && !warned[sn] {
+					warned[sn] = true
+					n.log.Warn("what another SN has noticed is not kept: it is out of bounds, or more than 10 minutes in the future; check the clocks of that SN and of this one, and update the older", "sn", sn, "err", err)
+				} else {
+					n.log.Debug("could not ask another SN for events", "sn", sn, "err", err)
+				}
 				next.wait = min(max(pullEvents, 2*turns[sn].wait), maxPullEvents)
 				next.at = time.Now().Add(next.wait)
 			}
@@ -236,6 +243,9 @@ func (n *noticing) hear(ctx context.Context) {
 		}
 	}
 }
+
+// errRefused reports events of another SN that can't be kept.
+var errRefused = errors.New("events are refused")
 
 // pull asks another SN for what it has noticed since.
 func (n *noticing) pull(ctx context.Context, sn string, way http.RoundTripper) error {
@@ -250,7 +260,7 @@ func (n *noticing) pull(ctx context.Context, sn string, way http.RoundTripper) e
 		told := fromEvents(res.Msg.GetEvents())
 		told = told[:min(len(told), pageEvents)]
 		if bad := n.store.Take(sn, told); bad > 0 {
-			return fmt.Errorf("%d of %d events are out of bounds: update that SN, and check its clock", bad, len(told))
+			return fmt.Errorf("%w: %d of %d", errRefused, bad, len(told))
 		}
 		if len(told) < pageEvents {
 			break
@@ -269,7 +279,7 @@ func (k *Keeper) Events(q *swarmv1.GetEventsRequest) *swarmv1.GetEventsResponse 
 	if version == q.GetKnown() {
 		return &swarmv1.GetEventsResponse{Version: version}
 	}
-	return &swarmv1.GetEventsResponse{Events: eventMessages(list), Older: uint32(older), Version: version} //nolint:gosec // at most events.Most
+	return &swarmv1.GetEventsResponse{Events: eventMessages(list), Older: uint32(min(older, math.MaxInt32)), Version: version} //nolint:gosec // it fits
 }
 
 // own shows another SN what this one has noticed itself.

@@ -1,6 +1,7 @@
 package keeper_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
@@ -297,4 +300,27 @@ func newLeaderIsNoticed(t *testing.T, leads, started bool, want int) {
 		t.Errorf("it says %v", got)
 	}
 	stop()
+}
+
+// TestAClockThatIsAhead: what an SN tells of the future is not kept, which is warned of once.
+func TestAClockThatIsAhead(t *testing.T) { synctest.Test(t, aClockThatIsAhead) }
+
+func aClockThatIsAhead(t *testing.T) {
+	ahead := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		data, err := proto.Marshal(&swarmv1.GetEventsResponse{Events: []*swarmv1.Event{{Number: 7, AtUnixMs: time.Now().Add(time.Hour).UnixMilli(), Kind: "silent", Node: "sl-1"}}})
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/proto")
+		_, _ = w.Write(data)
+	})
+	var said bytes.Buffer
+	on := group{view: state.New(), others: map[string]http.RoundTripper{"sn-2": to{ahead}, "sn-3": to{ahead}, "sn-4": broken{}}}
+	k := keeper.Open("sn-1", "", on, slog.New(slog.NewTextHandler(&said, nil)))
+	stop := runs(t, k)
+	time.Sleep(time.Hour / 2)
+	stop()
+	if log := said.String(); strings.Count(log, "level=WARN") != 2 || strings.Count(log, "sn=sn-2") != 1 || !strings.Contains(log, "check the clocks") || len(told(k)) != 0 {
+		t.Errorf("it has %q, and said %s", told(k), log)
+	}
 }
