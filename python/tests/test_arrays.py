@@ -118,6 +118,26 @@ def test_the_swarm_is_told_what_the_metric_is(make_swarm: MakeSwarm, name: str, 
     assert sent == [(0.75, told), (None, None), (0.8, told)]
 
 
+def test_no_figure_has_another_metrics_name(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    swarm = make_swarm(1)
+    callback = make(swarm, 0, {"w": np.ones(1)}, tmp_path / "m.jsonl", evaluate=lambda: (0.25, 0.5))
+    callback._model.metric_name = "R2"
+    callback.on_train_begin()
+    callback.report(0.5, None, "F1")
+    callback.report(0.5, 0.75)
+    callback.report(0.5, 0.8, "AUC")
+    callback._engine.told(0.5, None, "accuracy")
+    callback.report(0.5, 0.9)
+    callback.on_epoch_end()
+    callback.on_train_end()
+    reports = [body for _, path, body in swarm.log if path == "/v1/report"]
+    assert [(b["metric"], b.get("metric_name")) for b in reports if b["loss"] == 0.5] == [
+        (None, None), (0.75, None), (0.8, "AUC"), (0.9, "AUC"),
+    ]  # fmt: skip
+    assert {(b["metric"], b.get("metric_name")) for b in reports if b["loss"] == 0.25} == {(0.5, "R2")}
+    assert {e["metric_name"] for e in events(tmp_path / "m.jsonl") if e.get("metric") is not None} == {"R2"}
+
+
 def test_open_request(make_swarm: MakeSwarm) -> None:
     swarm = make_swarm(1)
     train(make(swarm, 0, {"w": np.ones((2, 2), np.float16)}, trainingContract="mine"), lambda: None, 0)

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Optional, Protocol, Tuple, Union
+from typing import NamedTuple, Optional, Protocol, Tuple, Union
 
 import numpy as np
 
@@ -50,6 +50,14 @@ MAX_METRIC_NAME = 64
 Score = Tuple[Optional[float], Optional[float]]
 # The way to the swarm.
 Link = Union[Client, Following]
+
+
+class _Figures(NamedTuple):
+    """What was measured, with the name of what the metric is; empty: it is not known."""
+
+    loss: Optional[float] = None
+    metric: Optional[float] = None
+    name: str = ""
 
 
 class Model(Protocol):
@@ -110,7 +118,8 @@ class Engine:
         self._over = False
         self._running = False
         self._ended = False
-        self._told: Score = (None, None)
+        self._told = _Figures()
+        self._called = ""  # what the program has called the metric that it reports
         self._measured = False
         self._said_unmeasured = False
         self._said_skipped = False
@@ -168,26 +177,27 @@ class Engine:
     def report(self, loss: Optional[float], metric: Optional[float] = None, name: str = "") -> None:
         """Report what the program measured: on the merged model of the last round, or, with overlap, on its own.
 
-        name is the metric's, if it is known.
+        name is the metric's, if the program says it; without it the metric is called as in the report before.
         """
         self._check_running("report")
-        self.told(loss, metric, name)
+        if metric is not None:
+            self._called = name or self._called
+        self.told(loss, metric, self._called)
         with self._giving_up():
-            self._report(0 if self._ahead else self._round, loss, metric)
+            self._report(0 if self._ahead else self._round, _Figures(loss, metric, self._called))
 
     def told(self, loss: Optional[float], metric: Optional[float], name: str = "") -> None:
         """Note what the program or its framework measured: it is an epoch's, where the model itself measures nothing.
 
         name is the metric's, if it is known.
         """
-        self._told = (number(loss), number(metric))
-        self._model.metric_name = name or self._model.metric_name
+        self._told = _Figures(number(loss), number(metric), name)
 
     def write_told(self) -> None:
         """Write what was told after the last epoch's end, if anything, as one more event of it."""
-        (loss, metric), self._told = self._told, (None, None)
-        if self._running and (loss, metric) != (None, None):
-            self._write_epoch(loss, metric)
+        told, self._told = self._told, _Figures()
+        if self._running and (told.loss, told.metric) != (None, None):
+            self._write_epoch(told)
 
     def train_begin(self) -> None:
         """Open the session and take the swarm's first model."""
@@ -247,9 +257,9 @@ class Engine:
             self._meet(Point.EPOCH)
             self._counts.epoch()
             with self._together():
-                (loss, metric), self._told = self._model.evaluate() or self._told, (None, None)
-            self._write_epoch(loss, metric)
-            self._report(0, loss, metric)
+                figures, self._told = self._score() or self._told, _Figures()
+            self._write_epoch(figures)
+            self._report(0, figures)
 
     def train_end(self) -> None:
         """Close the session, wait for the final model and load it. After that further calls do nothing."""
@@ -269,7 +279,7 @@ class Engine:
                 self._meet(Point.END)
                 self._finish(self._client)
             with self._together():
-                loss, metric = self._score()
+                figures = self._score() or _Figures()
             self._metrics.write(
                 "end",
                 round=self._round,
@@ -277,28 +287,28 @@ class Engine:
                 rounds=self._round,
                 # 0: the program never told, so that curves can only go by rounds.
                 epoch=self._epochs,
-                loss=loss,
-                metric=metric,
+                loss=figures.loss,
+                metric=figures.metric,
                 model_sha256=self._sha256(),
                 digest=self._digest,
                 data_samples=self._counts.data,
                 loopback=self._loopback,
-                **self._named(metric),
+                **_named(figures),
             )
         self._release()
         self._ended = True
         if not self._loopback:
             self._logger.info(FINISHED)
 
-    def _write_epoch(self, loss: Optional[float], metric: Optional[float]) -> None:
+    def _write_epoch(self, figures: _Figures) -> None:
         self._metrics.write(
             "epoch",
             epoch=self._epochs,
-            loss=loss,
-            metric=metric,
+            loss=figures.loss,
+            metric=figures.metric,
             round=self._round,
             data_samples=self._counts.data,
-            **self._named(metric),
+            **_named(figures),
         )
 
     def _link(self) -> Link:
@@ -348,8 +358,7 @@ class Engine:
         self._logger.info("round %d merged by the peers that still train", merged.round)
         if self._params.adaptive:
             self._load(merged)
-            loss, metric = self._score()
-            self._report(merged.round, loss, metric)
+            self._report(merged.round, self._score() or _Figures())
 
     def _sync(self) -> None:
         started = time.monotonic()
@@ -446,19 +455,19 @@ class Engine:
         self._logger.info(MERGED, interval, self._interval)
         self._say_warnings(merged)
         with self._together():
-            loss, metric = self._score()
+            figures = self._score() or _Figures()
         self._metrics.write(
             "merge",
             round=merged.round,
-            loss=loss,
-            metric=metric,
+            loss=figures.loss,
+            metric=figures.metric,
             epoch=self._epochs,
             participants=list(merged.participants),
             seconds=seconds,
             contributed=merged.contributed,
-            **self._named(metric),
+            **_named(figures),
         )
-        self._report(merged.round, loss, metric)
+        self._report(merged.round, figures)
         self._logger.log(
             self._round_level(merged),
             "round %d: %s %s in %.3f s%s",
@@ -466,7 +475,7 @@ class Engine:
             "merged with" if merged.contributed else "took the model of",
             ", ".join(merged.participants) or "the swarm",
             seconds,
-            _score_text(loss, metric),
+            _score_text(figures.loss, figures.metric),
         )
         if self._over:
             self._logger.info(
@@ -536,21 +545,19 @@ class Engine:
     def _load_views(self, layout: Layout, buffer: Buffer, merged: bool = True) -> None:
         self._model.load([layout.view(buffer, index) for index in range(len(layout.tensors))], merged)
 
-    def _score(self) -> Score:
-        return self._model.evaluate() or (None, None)
-
-    def _named(self, metric: Optional[float]) -> dict[str, str]:
-        """Give the metric's name for the metrics file, if there is a metric and its name is known."""
-        name = self._model.metric_name
-        return {"metric_name": name} if name and metric is not None else {}
+    def _score(self) -> Optional[_Figures]:
+        """Measure the model as it is; None if there is no validation data."""
+        score = self._model.evaluate()
+        return None if score is None else _Figures(*score, self._model.metric_name)
 
     def _about(self) -> dict[str, object]:
         """Give what a report of this training should say of it, for the metrics file."""
         return {"sync_frequency": self._params.sync_frequency, "versions": versions()}
 
-    def _report(self, round_: int, loss: Optional[float], metric: Optional[float]) -> None:
+    def _report(self, round_: int, figures: _Figures) -> None:
         if self._client is None:
             return
+        loss, metric, name = figures
         if self._params.adaptive and not round_:
             # The swarm keeps a peer's last loss, which is to be the merged model's: the interval follows it.
             loss = metric = None
@@ -561,7 +568,7 @@ class Engine:
                     "round": round_,
                     "loss": number(loss),
                     "metric": number(metric),
-                    **_label(metric, self._model.metric_name),
+                    **_label(metric, name),
                     "epochs_done": self._epochs,
                     "total_epochs": self._params.total_epochs,
                 }
@@ -679,6 +686,11 @@ def _changed(tensor: Tensor) -> ModelChangedError:
         f'tensor "{tensor.name}" ({tensor.dtype}{list(tensor.shape)}) is not what the training began with',
         "do not add, remove or replace layers between on_train_begin and on_train_end",
     )
+
+
+def _named(figures: _Figures) -> dict[str, str]:
+    """Give the metric's name for the metrics file, if there is a metric and its name is known."""
+    return {"metric_name": figures.name} if figures.name and figures.metric is not None else {}
 
 
 def _label(metric: Optional[float], name: str) -> dict[str, str]:
