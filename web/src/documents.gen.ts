@@ -11,6 +11,8 @@ export interface Document {
   error?: string;
   /** what to do about it, in one line */
   remedy?: string;
+  /** true: the swarm answers that there is no such thing; else it may come when it is asked for again */
+  gone?: boolean;
 }
 
 export interface Link {

@@ -6,7 +6,6 @@ import { count, many, measure, size, span } from "./format";
 import { Pager, usePages } from "./paged";
 import { Cut, Digest, Names, Table, Time } from "./parts";
 import { contributions, type Shares } from "./shares";
-import { metricName } from "./words";
 
 export const phases = ["waiting", "training", "exchange", "commit"] as const;
 const drawn = ["training", "waiting", "exchange", "commit"] as const; // in the order of time
@@ -20,7 +19,7 @@ const known = (r: Timed) => phases.reduce((sum, p) => sum + (r.durations_ms[p] ?
 /** How long a round took; null where no more than its exchange is known. */
 export const took = (r: Timed) => (r.durations_ms.waiting === null && r.durations_ms.training === null ? null : known(r));
 
-export function Rounds({ of, going }: { of: History; going: boolean }) {
+export function Rounds({ of, metric: called, going }: { of: History; metric: string; going: boolean }) {
   const [failedOnly, setFailed] = useState(false);
   const all = failedOnly ? of.rounds.filter((r) => r.failed.length > 0) : of.rounds;
   const failed = of.rounds.filter((r) => r.failed.length > 0).length;
@@ -50,7 +49,7 @@ export function Rounds({ of, going }: { of: History; going: boolean }) {
             <th class="wide">time by phase</th>
             <th class="n">took</th>
             <th class="n">loss</th>
-            <th class="n">{metricName(of)}</th>
+            <th class="n">{called}</th>
             <th class="n">sent</th>
             <th>merged models of</th>
             <th>model</th>

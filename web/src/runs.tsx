@@ -4,24 +4,18 @@ import { path } from "./route";
 /** The address of a contract's page, of an earlier run or, for 0, of the run now. */
 export const runPath = (page: "contract" | "models", name: string, run: number) => path(page, name, ...(run ? [String(run)] : []));
 
-const most = 12; // runs to choose from
-
-/** Lets one look at a run from before a reset. */
-export function RunChooser({ name, now, run, page }: { name: string; now: number; run: number; page: "contract" | "models" }) {
-  if (now < 2) return null;
-  const runs = Array.from({ length: Math.min(now, most) }, (_, i) => now - i);
-  if (run && !runs.includes(run)) runs.push(run);
+/** Leads to runs from before a reset, of which the SNs keep a history: lower numbers may be of other contracts. The run 0 is that of now. */
+export function Runs({ name, now, run, earlier, page }: { name: string; now: number; run: number; earlier: number[]; page: "contract" | "models" }) {
+  const others = [...new Set(run ? [...earlier, run] : earlier)].filter((r) => r !== now).sort((a, b) => b - a);
+  if (others.length === 0) return null;
   return (
-    <label class="run">
-      <span class="hidden">run of the contract</span>
-      <select value={run || now} onChange={(e) => (location.hash = runPath(page, name, Number(e.currentTarget.value) === now ? 0 : Number(e.currentTarget.value)))}>
-        {runs.map((r) => (
-          <option key={r} value={r}>
-            run {r}
-            {r === now && " (now)"}
-          </option>
-        ))}
-      </select>
-    </label>
+    <nav class="tabs runs" aria-label={`runs of ${name}`}>
+      {[now, ...others].map((r) => (
+        <a key={r} href={runPath(page, name, r === now ? 0 : r)} aria-current={r === (run || now) ? "page" : undefined}>
+          run {r}
+          {r === now && " (now)"}
+        </a>
+      ))}
+    </nav>
   );
 }

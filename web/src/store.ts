@@ -242,7 +242,9 @@ export async function ask<T>(name: string): Promise<Doc<T> & { unanswered?: bool
   const at = new Date().toISOString();
   try {
     await keyed;
-    const answer = await fetch(`/api/doc/${encodeName(name)}`, { headers: headers() });
+    const sent = headers();
+    const answer = await fetch(`/api/doc/${encodeName(name)}`, { headers: sent });
+    if (answer.status === 401) refuse(sent);
     if (answer.ok) return (await answer.json()) as Doc<T>;
     return { name, at, missing: answer.status === 404, ...(await refusal(answer)) };
   } catch {
@@ -250,16 +252,23 @@ export async function ask<T>(name: string): Promise<Doc<T> & { unanswered?: bool
   }
 }
 
-/** Asks for a document once, when it is first shown. */
-export function useAsked<T>(name: string): Doc<T> | undefined {
-  const [doc, set] = useState<Doc<T>>();
+/** Asks for a document once, when it is first shown. One that has not come is asked for again when the swarm can be asked again, and by the function. */
+export function useAsked<T>(name: string): { doc: Doc<T> | undefined; asking: boolean; again: () => void } {
+  const [came, set] = useState<Doc<T>>();
+  const [asking, setAsking] = useState(true);
+  const [turn, again] = useReducer((n: number) => n + 1, 0);
+  const live = useContact().state === "live";
+  const doc = came?.name === name ? came : undefined;
   useEffect(() => {
-    let gone = false;
-    set(undefined);
-    void ask<T>(name).then((d) => !gone && set(d));
-    return () => void (gone = true);
-  }, [name]);
-  return doc?.name === name ? doc : undefined;
+    let left = false;
+    setAsking(true);
+    void ask<T>(name).then((d) => !left && (set(d), setAsking(false)));
+    return () => void (left = true);
+  }, [name, turn]);
+  useEffect(() => {
+    if (live && doc?.error && !doc.gone) again(undefined);
+  }, [live]);
+  return { doc, asking, again: () => again(undefined) };
 }
 
 /** Has swarmctl fetch a model, and saves it when it is whole. */

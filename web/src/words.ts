@@ -66,9 +66,9 @@ export function memberTone(state: string, code: number | null): Tone {
   return "busy";
 }
 
-/** What programs call the metric: in the newest round that says so, or as their sessions do; "metric" where none says, or they differ. */
-export function metricName(h: Pick<History, "rounds"> | undefined, s?: Status): string {
-  const said = h?.rounds.findLast((r) => r.metric_name !== undefined)?.metric_name ?? s?.metric_name;
+/** What programs call the metric: in the newest round that says so, in the rounds or sessions of the run; "metric" where none says, or they differ. */
+export function metricName(h: (Pick<History, "rounds"> & Partial<Pick<History, "metric_name">>) | undefined, s?: Status): string {
+  const said = h?.rounds.findLast((r) => r.metric_name !== undefined)?.metric_name ?? (h?.metric_name || s?.metric_name);
   return said || "metric";
 }
 

@@ -53,3 +53,13 @@ test("events come whole, however the stream is cut", async () => {
     assert.deepEqual(told, [["link", '{"sn":"ö"}'], ["", ""], ["doc", '{"a":1}']], `${step} bytes at a time`);
   }
 });
+
+test("the metric's name is the newest round's, or what the history or the status says", async () => {
+  const { metricName } = await source("words.ts");
+  const of = (rounds, name) => ({ rounds: rounds.map((metric_name) => ({ metric_name })), metric_name: name });
+  assert.equal(metricName(of(["F1", "AUC", undefined], "R2")), "AUC");
+  assert.equal(metricName(of(["F1", ""], "R2")), "metric"); // they differ
+  assert.equal(metricName(of([undefined], "R2"), { metric_name: "F1" }), "R2");
+  assert.equal(metricName(of([], ""), { metric_name: "F1" }), "F1");
+  assert.equal(metricName(undefined), "metric");
+});

@@ -147,10 +147,14 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       assert.ok(shown[0].includes("555555555555") && shown[1].includes("666666666666") && shown[2].startsWith("34 "), shown.slice(0, 3).join("\n"));
       const status = docs[`contract/${contract}`];
       server.set(`contract/${contract}`, { ...status, run: 2, phase: "enrolling", committed: null, sessions: [], rounds: [] });
-      server.push(`history/${contract}`, { ...had, run: 2, rounds: [], thinned: 0 });
-      await page.getByText("The contract was reset while you looked at it").waitFor();
+      server.push(`history/${contract}`, { ...had, run: 2, earlier: [1], rounds: [], thinned: 0 });
+      await page.getByText("The contract was reset while you looked at it: this is run 2, that was run 1.").waitFor();
       await page.getByText("No round was committed yet.").waitFor();
       await page.getByText("No program takes part yet.").waitFor();
+      server.set(`contract/${contract}`, { ...status, run: 7, phase: "enrolling", committed: null, sessions: [], rounds: [] }); // it was removed, and is made anew
+      server.push(`history/${contract}`, { ...had, run: 7, earlier: [], rounds: [], thinned: 0 });
+      await page.getByText("The contract began anew while you looked at it: this is run 7.").waitFor();
+      assert.equal(await page.getByText("was reset").count(), 0);
     });
   });
 
@@ -411,12 +415,16 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     docs[`history/${contract}/2`] = { ...past, run: 2, rounds: past.rounds.slice(0, 40).map((r) => ({ ...r, metric_name: "AUC" })) };
     docs[`proof/${contract}/2/40`] = { ...proof("trouble", 40), run: 2 };
     docs[`proof/${contract}/1/7`] = { ...proof("trouble", 7), run: 1 };
-    docs[`history/${contract}/1`] = { error: "the SNs keep no history of run 1", remedy: "the ledger has the rounds: swarmctl get ledger" };
+    docs[`history/${contract}/1`] = { error: "the SNs keep no history of run 1", remedy: "the ledger has the rounds: swarmctl get ledger", gone: true };
     await on(docs, { hash: `contract/${contract}` }, async (page) => {
-      const chooser = page.getByLabel("run of the contract");
-      assert.deepEqual(await chooser.locator("option").allInnerTexts(), ["run 3 (now)", "run 2", "run 1"]);
-      await chooser.selectOption("run 2");
+      const runs = page.getByRole("navigation", { name: `runs of ${contract}` }).getByRole("link");
+      await runs.first().waitFor();
+      assert.deepEqual(await runs.allInnerTexts(), ["run 3 (now)", "run 2"]); // run 1 may be another contract's
+      await runs.nth(1).focus();
+      await page.keyboard.press("Enter");
       await page.waitForSelector(".plot canvas");
+      assert.equal(await page.evaluate(() => document.activeElement.id), "main"); // as with each link
+      assert.equal(await runs.nth(1).getAttribute("aria-current"), "page");
       await page.getByRole("heading", { name: "AUC" }).waitFor();
       assert.ok((await rows(page, "Rounds"))[0].startsWith("40 "));
       assert.equal(await page.getByText("Rules and terms").count(), 0);
@@ -425,15 +433,76 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByRole("button", { name: "verify round 40" }).click();
       await page.getByRole("button", { name: "Verify now" }).click();
       await page.getByText("The ledger proves this model: 3 nodes").waitFor();
-      await page.getByLabel("run of the contract").selectOption("run 1");
+      await page.evaluate((to) => (location.hash = to), `/models/${contract}/1`);
       await page.getByText("the SNs keep no history of run 1").waitFor();
       await page.getByText("swarmctl get ledger").waitFor();
       await page.getByLabel("round", { exact: true }).fill("7");
       await page.getByRole("button", { name: "Look it up" }).click();
       await page.getByRole("button", { name: "Verify now" }).click();
       await page.getByText("The ledger proves this model: 3 nodes").waitFor();
-      await page.getByLabel("run of the contract").selectOption("run 3 (now)");
+      assert.deepEqual(await runs.allInnerTexts(), ["run 3 (now)", "run 2", "run 1"]);
+      await page.getByRole("link", { name: "run 3 (now)" }).first().click();
       await page.getByRole("columnheader", { name: "held by" }).waitFor();
+    });
+  });
+
+  test("an earlier run that did not come is no run that is gone, and is asked for again", async () => {
+    const docs = recorded("trouble");
+    const past = docs[`history/${contract}`];
+    docs[`contract/${contract}`].run = 2;
+    docs[`history/${contract}/1`] = { error: "no SN answers", remedy: "start one" };
+    await on(docs, { hash: `contract/${contract}/1`, expect: /401/ }, async (page, server) => {
+      const failed = page.getByText("Run 1 can't be shown now: no SN answers");
+      await failed.waitFor();
+      assert.equal(await page.getByText("What the ledger proves").count(), 0);
+      const again = page.getByRole("button", { name: "Ask again" });
+      await again.click();
+      await page.getByText("Asking…").waitFor({ state: "detached" });
+      assert.equal(await failed.count(), 1);
+      server.refuse(401);
+      await again.click();
+      await page.getByText("Run 1 can't be shown now: this browser was not let in").waitFor();
+      server.refuse(0);
+      docs[`history/${contract}/1`] = { ...past, run: 1 };
+      await again.click();
+      await page.waitForSelector(".plot canvas");
+    });
+    docs[`history/${contract}/1`] = { error: "no SN answers", remedy: "start one" };
+    await on(docs, { hash: `contract/${contract}/1` }, async (page, server) => {
+      const link = { sn: "127.0.41.1:30304", since: new Date().toISOString(), problem: "no SN answers", remedy: "start one" };
+      await page.getByText("Run 1 can't be shown now").waitFor();
+      server.link({ ...link, state: "stale" });
+      await page.getByText("This page is stale").waitFor();
+      docs[`history/${contract}/1`] = { ...past, run: 1 };
+      server.link({ ...link, state: "live", problem: "", remedy: "" });
+      await page.waitForSelector(".plot canvas");
+    });
+  });
+
+  test("models: nothing of the run before a reset stays", async () => {
+    const docs = recorded("trouble");
+    const past = docs[`history/${contract}`];
+    docs[`models/${contract}`].export = true;
+    await on(docs, { hash: `models/${contract}`, expect: /502/ }, async (page, server) => {
+      const fetchIt = page.getByRole("button", { name: /^fetch round/ }).first();
+      let answer;
+      server.models((response) => (answer = () => response.writeHead(502, { "Content-Type": "application/json" }).end(JSON.stringify({ error: "no node that runs holds it" }))));
+      await fetchIt.focus();
+      await page.keyboard.press("Enter");
+      await page.getByText("Fetching the model").waitFor();
+      assert.match(await page.evaluate(() => document.activeElement.ariaLabel), /^fetch round/); // the focus stays
+      const first = answer;
+      await page.keyboard.press("Enter");
+      assert.equal(answer, first);
+      answer();
+      await page.getByText("no node that runs holds it").waitFor();
+      const { round } = past.rounds.at(-1);
+      await page.getByRole("button", { name: `verify round ${round}` }).click();
+      server.set(`contract/${contract}`, { ...docs[`contract/${contract}`], run: 2 });
+      server.set(`history/${contract}`, { ...past, run: 2, earlier: [1] });
+      await page.getByText("run 2 (now)").waitFor();
+      await page.getByRole("button", { name: `verify round ${round}` }).waitFor();
+      assert.equal(await page.getByText("no node that runs holds it").count(), 0);
     });
   });
 
@@ -624,6 +693,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByLabel("of").selectOption("reported");
       const found = await rows(page, "Events");
       assert.equal(found.length, 3);
+      assert.equal(await page.locator(".bar-tools .paper").textContent(), ": those seen by SNs");
       assert.match(found[0], /^now leads node sn-1 term 3, after sn-0 – reported by sn-1$/);
       assert.match(found[1], /attempt failed contract \S+ attempt 1 of round 61: sl-2 is lost – reported by sn-0$/);
       assert.match(found[2], /fell silent node sl-2 /);

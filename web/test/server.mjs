@@ -22,7 +22,7 @@ export async function serve(docs, { at = new Date().toISOString(), proofs, port 
   let models = (response) => response.writeHead(404).end();
   const doc = (name) => {
     const value = docs[name];
-    if (value?.error) return { name, at, error: value.error, remedy: value.remedy ?? "" };
+    if (value?.error) return { name, at, error: value.error, remedy: value.remedy ?? "", ...(value.gone && { gone: true }) };
     if (value === undefined) return { name, at, error: `there is no ${name.split("/")[0]} of ${name.split("/")[1] ?? name}`, remedy: "" };
     return { name, at, value };
   };

@@ -24,6 +24,7 @@ type Document struct {
 	Value  json.RawMessage `json:"value,omitempty" doc:"what it holds, by its name"`
 	Error  string          `json:"error,omitempty" doc:"why there is no value, in one line"`
 	Remedy string          `json:"remedy,omitempty" doc:"what to do about it, in one line"`
+	Gone   bool            `json:"gone,omitempty" doc:"true: the swarm answers that there is no such thing; else it may come when it is asked for again"`
 
 	past *past // of a history on a stream: what is known, of which the value is the newest part
 }

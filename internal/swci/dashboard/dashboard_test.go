@@ -292,16 +292,22 @@ func TestDocument(t *testing.T) {
 	base, _, _ := strings.Cut(address, "/?")
 	for path, want := range map[string]dashboard.Document{
 		"nodes":          {Name: "nodes", Value: json.RawMessage(`{"a":1}`)},
-		"contract/a%20b": {Name: "contract/a b", Error: `there is\x1b none`, Remedy: "see list contracts"},
+		"contract/a%20b": {Name: "contract/a b", Error: `there is\x1b none`, Remedy: "see list contracts", Gone: true},
 	} {
 		status, body, _ := get(t, c, base+"/api/doc/"+path)
 		var got dashboard.Document
 		if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 {
 			t.Fatalf("%d %v %s", status, err, body)
 		}
-		if _, err := time.Parse(time.RFC3339, got.At); err != nil || got.Name != want.Name || string(got.Value) != string(want.Value) || got.Remedy != want.Remedy || (got.Error == "") != (want.Error == "") || strings.Contains(got.Error, "\x1b") {
+		if _, err := time.Parse(time.RFC3339, got.At); err != nil || got.Name != want.Name || string(got.Value) != string(want.Value) || got.Remedy != want.Remedy || got.Gone != want.Gone || (got.Error == "") != (want.Error == "") || strings.Contains(got.Error, "\x1b") {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
+	}
+	s.mu.Lock()
+	s.late = exit.New(exit.Unreachable, "wait", "no leader answers")
+	s.mu.Unlock()
+	if _, body, _ := get(t, c, base+"/api/doc/history/c"); !strings.Contains(body, "no leader answers") || strings.Contains(body, "gone") {
+		t.Errorf("what may come is answered as %s", body)
 	}
 }
 

@@ -258,7 +258,7 @@ func (h *hub) known(s *shown) (has *past, version uint64) {
 }
 
 func (d Document) failed(err error) Document {
-	d.Error, d.Remedy = text.Line(err.Error()), text.Line(exit.Hint(err))
+	d.Error, d.Remedy, d.Gone = text.Line(err.Error()), text.Line(exit.Hint(err)), exit.Code(err) == exit.NotFound
 	return d
 }
 

@@ -6,7 +6,7 @@ import { count, many, measure, percent, rough, sentence, span } from "../format"
 import { Columns } from "../history";
 import { Awaited, Bar, Digest, Empty, Facts, Problem, Quorum, Section, Shown, Source, State, Table, Time, useFirst, Words } from "../parts";
 import { path } from "../route";
-import { RunChooser, runPath } from "../runs";
+import { runPath, Runs } from "../runs";
 import { historyOr } from "../remembered";
 import { Contributions, Rounds, took } from "../rounds";
 import { contributions, inOrder } from "../shares";
@@ -34,13 +34,13 @@ export function ContractPage({ name }: { name: string }) {
   const called = metricName(h, s);
   const curves = useMemo(() => h && <Curves of={h} metric={called} peers={peers} hue={hue} known={known} />, [h, called, peers, hue, known]);
   const sessions = useMemo(() => s && <Peers of={s} history={h} hue={hue} />, [s, h, hue]);
-  const rounds = useMemo(() => h && <Rounds of={h} going={going} />, [h, going]);
+  const rounds = useMemo(() => h && <Rounds of={h} metric={called} going={going} />, [h, called, going]);
   const shares = useMemo(() => h && <Contributions of={h} hue={hue} />, [h, hue]);
   const terms = useMemo(() => s && <Terms of={s} />, [s]);
   return (
     <>
-      <ContractHead name={name} status={s} here="training" />
-      <Reset status={s} />
+      <ContractHead name={name} status={s} here="training" earlier={h?.earlier} />
+      <Reset status={s} history={h} />
       <Shown doc={status} what={`contract ${name}`}>
         {(s) => (
           <>
@@ -104,7 +104,7 @@ export function ContractPage({ name }: { name: string }) {
 }
 
 /** The head of a contract's two pages. */
-export function ContractHead({ name, status: s, here, run = 0 }: { name: string; status: Status | undefined; here: "training" | "models"; run?: number }) {
+export function ContractHead({ name, status: s, here, run = 0, earlier = [] }: { name: string; status: Status | undefined; here: "training" | "models"; run?: number; earlier?: number[] | undefined }) {
   return (
     <header class="title">
       <p class="crumbs">
@@ -124,6 +124,7 @@ export function ContractHead({ name, status: s, here, run = 0 }: { name: string;
           )}
         </p>
       )}
+      <div class="tabs">
       <nav class="tabs" aria-label={`pages of ${name}`}>
         <a href={runPath("contract", name, run)} aria-current={here === "training" ? "page" : undefined}>
           Training
@@ -131,14 +132,15 @@ export function ContractHead({ name, status: s, here, run = 0 }: { name: string;
         <a href={runPath("models", name, run)} aria-current={here === "models" ? "page" : undefined}>
           Models
         </a>
-        {s && <RunChooser name={name} now={s.run} run={run} page={here === "models" ? "models" : "contract"} />}
       </nav>
+      {s && <Runs name={name} now={s.run} run={run} earlier={earlier} page={here === "models" ? "models" : "contract"} />}
+      </div>
     </header>
   );
 }
 
-/** Says that the contract began anew while it was shown. */
-function Reset({ status }: { status: Status | undefined }) {
+/** Says that the contract began anew while it was shown: by a reset where the SNs keep the run before, or else as another one of its name. */
+function Reset({ status, history }: { status: Status | undefined; history: History | undefined }) {
   const first = useRef<number | undefined>(undefined);
   const [from, setFrom] = useState<number>();
   useEffect(() => {
@@ -146,7 +148,14 @@ function Reset({ status }: { status: Status | undefined }) {
     if (first.current !== undefined && status.run > first.current) setFrom(first.current);
     first.current = status.run;
   }, [status?.run]);
-  if (!from || !status) return null;
+  if (!from || !status || (history && history.run !== status.run)) return null;
+  if (!history?.earlier.includes(from)) {
+    return (
+      <div class="problem warn" role="status">
+        <p>The contract began anew while you looked at it: this is run {status.run}. The ledger has what was before.</p>
+      </div>
+    );
+  }
   return (
     <div class="problem warn" role="status">
       <p>

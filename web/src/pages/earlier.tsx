@@ -13,20 +13,32 @@ import { bare, List, ProofOf } from "./models";
 
 export function EarlierPage({ name, run, here }: { name: string; run: number; here: "training" | "models" }) {
   const status = useDoc(`contract/${name}`)?.value;
-  const past = useAsked<History>(`history/${name}/${run}`);
+  const { doc: past, asking, again } = useAsked<History>(`history/${name}/${run}`);
   const h = past?.value;
+  const now = useDoc<History>(past && !h ? `history/${name}` : "")?.value; // which says of which runs there is one
   return (
     <>
-      <ContractHead name={name} status={status} here={here} run={run} />
+      <ContractHead name={name} status={status} here={here} run={run} earlier={(h ?? now)?.earlier} />
       <p class="note">
         This is run {run}, as it was when it was asked for. <a href={runPath(here === "models" ? "models" : "contract", name, 0)}>The run now{status && ` is run ${status.run}`}</a>.
       </p>
       {!past && <Awaited what="rounds" />}
-      {past && !h && <Gone name={name} run={run} error={past.error ?? "no answer"} remedy={past.remedy} />}
+      {past && !h && past.gone && <Gone name={name} run={run} error={past.error ?? "no answer"} remedy={past.remedy} />}
+      {past && !h && !past.gone && (
+        <>
+          <Problem tone="warn" error={`Run ${run} can't be shown now: ${past.error ?? "no answer"}`} remedy={past.remedy} />
+          <p>
+            <button type="button" aria-disabled={asking} onClick={() => asking || again()}>
+              Ask again
+            </button>{" "}
+            <span role="status" class="soft">{asking && "Asking…"}</span>
+          </p>
+        </>
+      )}
       {h && here === "training" && <Past of={h} />}
       {h && here === "models" && (
         <Section title={`Models of run ${run}`} note="newest first; verify reads in the ledger who made one" aside={<>digest, members, record: <Source of="recorded" /> loss, metric, times: <Source of="reported" /></>}>
-          <List name={name} run={run} rounds={h.rounds} thinned={h.thinned} going={false} />
+          <List key={h.run} name={name} run={run} rounds={h.rounds} thinned={h.thinned} going={false} />
         </Section>
       )}
     </>
@@ -43,7 +55,7 @@ function Past({ of: h }: { of: History }) {
         <Curves of={h} metric={metricName(h)} peers={peers} hue={hue} known />
       </Section>
       <Section title="Rounds" aside={<>digest, members: <Source of="recorded" /> times, bytes, loss, metric: <Source of="reported" /></>}>
-        <Rounds of={h} going={false} />
+        <Rounds of={h} metric={metricName(h)} going={false} />
       </Section>
       <Section title="Who contributed" aside={<>members, weights: <Source of="recorded" /> bytes: <Source of="reported" /></>}>
         <Contributions of={h} hue={hue} />
@@ -52,14 +64,14 @@ function Past({ of: h }: { of: History }) {
   );
 }
 
-/** What remains where no SN has a history. */
+/** What remains where the SNs keep no history of a run. */
 function Gone({ name, run, error, remedy }: { name: string; run: number; error: string; remedy: string | undefined }) {
   const [typed, type] = useState("");
   const [round, verify] = useState(0);
   return (
     <>
       <Problem tone="warn" error={error} remedy={remedy} />
-      <Section title="What the ledger proves" note="curves and times are gone with the history; the ledger has each round that was committed">
+      <Section title="What the ledger proves" note="curves and times are gone with the history; the ledger has each round that was committed, if there was such a run">
         <form class="choose" onSubmit={(e) => (e.preventDefault(), verify(Number(typed)))}>
           <label>
             round <input type="number" min="1" required value={typed} onInput={(e) => type(e.currentTarget.value)} />

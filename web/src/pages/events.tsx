@@ -7,6 +7,7 @@ import { path } from "../route";
 import { useDoc } from "../store";
 
 const page = 100;
+const sources: Record<string, string> = { reported: "seen by SNs", recorded: "in the ledger" };
 
 export function EventsPage() {
   const events = useDoc("events");
@@ -51,8 +52,11 @@ function List({ of, older, reportedOlder, checked }: { of: Event[]; older: numbe
           <select value={kind} onChange={(e) => (setKind(e.currentTarget.value), setMost(page))}>
             <option value="">everything</option>
             <optgroup label="from">
-              <option value="reported">seen by SNs</option>
-              <option value="recorded">in the ledger</option>
+              {Object.entries(sources).map(([source, words]) => (
+                <option key={source} value={source}>
+                  {words}
+                </option>
+              ))}
             </optgroup>
             <optgroup label="about">
               {kinds.map((k) => (
@@ -65,7 +69,7 @@ function List({ of, older, reportedOlder, checked }: { of: Event[]; older: numbe
         </label>
         <span class="soft small" role="status">
           {found.length === of.length ? many(of.length, "event") : `${count(found.length)} of ${many(of.length, "event")}`}
-          {(text || kind) && <span class="paper">: those{text && ` with “${text}”`}{kind && ` about ${kind}`}</span>}
+          {(text || kind) && <span class="paper">: those{text && ` with “${text}”`}{kind && ` ${sources[kind] ?? `about ${kind}`}`}</span>}
         </span>
       </form>
       {found.length === 0 ? (

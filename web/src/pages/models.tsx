@@ -17,7 +17,7 @@ export function ModelsPage({ name }: { name: string }) {
   const { history, lacks } = historyOr(useDoc(`history/${name}`), status?.value);
   return (
     <>
-      <ContractHead name={name} status={status?.value} here="models" />
+      <ContractHead name={name} status={status?.value} here="models" earlier={history?.earlier} />
       <Shown doc={models} what="models">
         {(m) => (
           <>
@@ -25,7 +25,7 @@ export function ModelsPage({ name }: { name: string }) {
             {m.note && <p class="note">{sentence(m.note)}</p>}
             <Section title="Committed models" note="newest first; verify reads in the ledger who made one" aside={<>digest, members, record: <Source of="recorded" /> loss, metric, times: <Source of="reported" /></>}>
               {lacks && <Problem tone="warn" error={lacks.error} remedy={lacks.remedy} />}
-              {history ? <List name={name} models={m} rounds={history.rounds} thinned={history.thinned} status={status?.value} going={!lacks && !status?.value?.over} /> : <Awaited what="rounds" />}
+              {history ? <List key={history.run} name={name} models={m} rounds={history.rounds} thinned={history.thinned} status={status?.value} going={!lacks && !status?.value?.over} /> : <Awaited what="rounds" />}
             </Section>
           </>
         )}
@@ -133,7 +133,7 @@ export function List({ name, run = 0, models, rounds, thinned, status, going }: 
                   <td>
                     {m ? <Names of={m.holders} most={3} /> : <span class="soft">no node</span>}{" "}
                     {m && models.export && (
-                      <button type="button" class="quiet" disabled={fetching} aria-label={`fetch round ${r.round}`} onClick={() => void fetchOne(m)}>
+                      <button type="button" class="quiet" aria-disabled={fetching || undefined} aria-label={`fetch round ${r.round}`} onClick={() => fetching || void fetchOne(m)}>
                         fetch
                       </button>
                     )}

@@ -52,6 +52,14 @@ async function reset() {
     assert.ok(rounds.length >= 3 && shown.length >= 3);
     for (const row of shown.slice(1)) assert.equal(row.model, rounds.find((r) => write.count(r.round) === row.round).digest);
   });
+  await page.getByRole("link", { name: "run 1", exact: true }).first().click();
+  await page.getByText("This is run 1, as it was when it was asked for.").waitFor();
+  await agree("rounds of the run before the reset", async () => {
+    const { rounds } = await json("get", "contract", "history", contract, "--run", "1");
+    const shown = await table("Rounds");
+    assert.ok(shown.length > 0);
+    for (const row of shown) assert.equal(row.model, rounds.find((r) => write.count(r.round) === row.round).digest);
+  });
 }
 
 async function noSN() {
