@@ -88,14 +88,14 @@ func runDashboard(ctx context.Context, s *Session, args Args) error {
 // server is a dashboard that shows the documents on ln, and gives out models on loopback: the ledger records them as fetched by its own identity.
 func (d *documents) server(cfg dashboard.Config, ln net.Listener) *dashboard.Server {
 	cfg.Documents, cfg.Now, cfg.Hosts = d, d.session.Env.Now, pageHosts(ln.Addr().String(), cfg.Certificate)
-	if onLoopback(ln.Addr()) {
+	if givesModelsAt(ln.Addr()) {
 		cfg.Fetch = d.fetchModel
 	}
 	return dashboard.New(cfg)
 }
 
-// onLoopback reports whether none but this machine reaches an address.
-func onLoopback(a net.Addr) bool {
+// givesModelsAt reports whether models are given out at an address: where none but this machine reaches it.
+func givesModelsAt(a net.Addr) bool {
 	at, err := netip.ParseAddrPort(a.String())
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
