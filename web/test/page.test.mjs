@@ -451,23 +451,25 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     const past = docs[`history/${contract}`];
     docs[`contract/${contract}`].run = 2;
     docs[`history/${contract}/1`] = { error: "no SN answers", remedy: "start one" };
-    await on(docs, { hash: `contract/${contract}/1`, expect: /401/ }, async (page, server) => {
+    const again = (page) => page.getByRole("button", { name: "Ask again" }).click();
+    await on(docs, { hash: `contract/${contract}/1` }, async (page) => {
       const failed = page.getByText("Run 1 can't be shown now: no SN answers");
       await failed.waitFor();
       assert.equal(await page.getByText("What the ledger proves").count(), 0);
-      const again = page.getByRole("button", { name: "Ask again" });
-      await again.click();
+      await again(page);
       await page.getByText("Asking…").waitFor({ state: "detached" });
       assert.equal(await failed.count(), 1);
-      server.refuse(401);
-      await again.click();
-      await page.getByText("Run 1 can't be shown now: this browser was not let in").waitFor();
-      server.refuse(0);
       docs[`history/${contract}/1`] = { ...past, run: 1 };
-      await again.click();
+      await again(page);
       await page.waitForSelector(".plot canvas");
     });
     docs[`history/${contract}/1`] = { error: "no SN answers", remedy: "start one" };
+    await on(docs, { hash: `contract/${contract}/1`, expect: /401/ }, async (page, server) => {
+      await page.getByText("Run 1 can't be shown now: no SN answers").waitFor();
+      server.refuse(401);
+      await again(page);
+      await page.getByText("Run 1 can't be shown now: this browser was not let in").waitFor();
+    });
     await on(docs, { hash: `contract/${contract}/1` }, async (page, server) => {
       const link = { sn: "127.0.41.1:30304", since: new Date().toISOString(), problem: "no SN answers", remedy: "start one" };
       await page.getByText("Run 1 can't be shown now").waitFor();
