@@ -423,7 +423,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await runs.nth(1).focus();
       await page.keyboard.press("Enter");
       await page.waitForSelector(".plot canvas");
-      assert.equal(await page.evaluate(() => document.activeElement.id), "main"); // as with each link
+      await page.waitForFunction(() => document.activeElement?.id === "main"); // as with each link
       assert.equal(await runs.nth(1).getAttribute("aria-current"), "page");
       await page.getByRole("heading", { name: "AUC" }).waitFor();
       assert.ok((await rows(page, "Rounds"))[0].startsWith("40 "));
@@ -451,13 +451,15 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     const past = docs[`history/${contract}`];
     docs[`contract/${contract}`].run = 2;
     docs[`history/${contract}/1`] = { error: "no SN answers", remedy: "start one" };
-    const again = (page) => page.getByRole("button", { name: "Ask again" }).click();
+    const idle = (page) => page.locator('button[aria-disabled="false"]', { hasText: "Ask again" });
+    const again = (page) => idle(page).click();
     await on(docs, { hash: `contract/${contract}/1` }, async (page) => {
       const failed = page.getByText("Run 1 can't be shown now: no SN answers");
       await failed.waitFor();
+      await page.locator('[class="live live"]').waitFor(); // as it turned so, the page has asked again by itself
       assert.equal(await page.getByText("What the ledger proves").count(), 0);
       await again(page);
-      await page.getByText("Asking…").waitFor({ state: "detached" });
+      await idle(page).waitFor();
       assert.equal(await failed.count(), 1);
       docs[`history/${contract}/1`] = { ...past, run: 1 };
       await again(page);
