@@ -337,6 +337,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
     await on(docs, { hash: `models/${contract}`, expect: /500/ }, async (page, server) => {
       const past = docs[`history/${contract}`];
       const bare = (round) => ({ ...past.rounds.at(-1), round, loss: null, metric: round === 62 ? 0.5 : null });
+      await page.getByRole("button", { name: "verify round 61" }).waitFor(); // what the stream begins with has come
       server.push(`history/${contract}`, { ...past, after: 61, rounds: [bare(62), bare(63)] });
       await page.getByText("not reported yet").first().waitFor();
       const [newest, before] = await rows(page, "Models");
@@ -893,7 +894,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.getByText("start one of sn-1, sn-2, sn-3").waitFor();
       server.link({ state: "live", sn: "127.0.41.2:30304", since: moment.trouble, problem: "", remedy: "" });
       await page.getByText("127.0.41.2:30304").first().waitFor();
-      assert.equal(await page.getByText("This page is stale").count(), 0);
+      await page.getByText("This page is stale").waitFor({ state: "detached" });
       server.refuse(401);
       server.drop();
       await page.getByText("open the address that swarmctl dashboard printed last").waitFor();
