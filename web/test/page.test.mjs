@@ -495,6 +495,7 @@ describe("page", { skip: !there && "Chromium is missing", concurrency: false }, 
       await page.keyboard.press("Enter");
       await page.getByText("Fetching the model").waitFor();
       assert.match(await page.evaluate(() => document.activeElement.ariaLabel), /^fetch round/); // the focus stays
+      while (!answer) await page.waitForTimeout(25); // until the request has come
       const first = answer;
       await page.keyboard.press("Enter");
       assert.equal(answer, first);
